@@ -1,0 +1,1 @@
+"""The nouns. Everything else is a function from one of these to another."""

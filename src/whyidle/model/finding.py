@@ -1,0 +1,261 @@
+"""What we say: findings, the fixes they ask for, and the report that holds them.
+
+The JSON report (schema_version 1) is these dataclasses written out; docs/report.md describes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from whyidle.model.evidence import Ignored, Value
+
+Severity: TypeAlias = Literal["high", "medium", "low"]
+Effort: TypeAlias = Literal["argument", "setting", "code"]
+
+# Limits on lost_share, a share of step time. The upper two: xprof's input-pipeline analysis (0.20, 0.05),
+# and torch_tb_profiler for 0.05; 0.02 is the noise of a median step in the recordings that we have.
+HIGH, MEDIUM, LOW = 0.20, 0.05, 0.02
+
+EFFORT_COST: Mapping[Effort, int] = {"argument": 1, "setting": 2, "code": 4}
+
+# Causes of idle time: exclusive, and together all of it (docs/method.md says how each is decided).
+CAUSES = (
+    "data_wait", "checkpoint", "evaluation", "logging", "sync_return", "allocator", "h2d_prep", "gc", "compile",
+    "optimizer_host", "autograd_host", "dispatch", "python", "launch_latency", "kernel_gap", "stream_wait",
+    "peer_wait", "queue_stall", "unknown",
+)  # fmt: skip
+
+
+def severity_of(lost_share: float) -> Severity | None:
+    """Say how grave a loss is; None for one that is not worth telling."""
+    if lost_share >= HIGH:
+        return "high"
+    if lost_share >= MEDIUM:
+        return "medium"
+    return "low" if lost_share >= LOW else None
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place where a person can see it: in source (line), in a timeline (rank, step) or on a curve (device)."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+    excerpt: str | None = None
+    rank: int | None = None
+    device: int | None = None
+    step: int | None = None
+    start_s: float | None = None  # from the start of the recording, as a trace viewer counts
+    end_s: float | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a fix does to a timeline, as data that replay applies.
+
+    `kind` names the operation, `selector` what it applies to, `coefficients` how much.
+    """
+
+    kind: Literal[
+        "scale_host",  # host time of a cause, by `factor`
+        "remove_sync",  # the blocking, not the call
+        "overlap_copies",  # move copies to a stream of their own
+        "scale_device",  # device time of a class of work, by `factor`
+        "remove_device",  # a class of work disappears
+        "merge_launches",  # many launches become one per step
+    ]
+    selector: Mapping[str, Value] = field(default_factory=dict)
+    coefficients: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A prediction: the likely value, the range it may lie in, and what it rests on."""
+
+    low: float
+    likely: float
+    high: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One change to make."""
+
+    title: str
+    change: str  # what to type
+    effort: Effort
+    applies: float = 0.8  # probability that this change is possible and removes the loss, 0-1
+    risk: str = ""
+    edits: tuple[Edit, ...] = ()
+    predicted: Mapping[str, Estimate] | None = None  # by replay; None where it did not run
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One cause of lost time."""
+
+    rule: str
+    severity: Severity
+    confidence: float  # 0-1: that this is the cause
+    message: str  # what is wrong and how much it costs
+    lost_share: float | None  # share of step time that the fix could remove; None for source-only findings
+    seen: str = ""  # what shows it, and where to look
+    locations: tuple[Location, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    candidates: tuple[str, ...] = ()  # rules that this evidence cannot tell apart from this one
+
+    @property
+    def score(self) -> float:
+        """Return what orders findings: saving times probability over effort, for the best of its fixes."""
+        lost = self.lost_share or 0.0
+        if not self.fixes:
+            return lost * self.confidence / EFFORT_COST["code"]
+        return max(lost * self.confidence * fix.applies / EFFORT_COST[fix.effort] for fix in self.fixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A rule that could not be asked, what it lacks, and how to get that."""
+
+    rule: str
+    missing: tuple[str, ...]
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceBusy:
+    """How busy one device of one rank was over its window."""
+
+    rank: int | None
+    device: int
+    busy_share: float
+    window_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopItem:
+    """A kernel or an operator by the time that it takes itself, as `key_averages()` would list it."""
+
+    name: str
+    calls: int
+    total_s: float
+    share: float  # kernels: of all device time; operators: of all operator self time
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Memory copies of one kind: HtoD, DtoH, DtoD, PtoP."""
+
+    kind: str
+    pinned: bool | None  # of the host side; None where there is none or the recording does not say
+    count: int
+    bytes: int | None
+    total_s: float
+    share: float  # of the window
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One bar of the kernel-size histogram; `above_s` is inclusive, `below_s` None for the last."""
+
+    above_s: float
+    below_s: float | None
+    count: int
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What the numbers come from, for a reader who wants to look further."""
+
+    kernels: tuple[TopItem, ...] = ()
+    operators: tuple[TopItem, ...] = ()
+    copies: tuple[Copies, ...] = ()
+    kernel_sizes: tuple[Bucket, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the idle time costs. Money in US dollars. See whyidle.cost."""
+
+    usd_per_gpu_hour: float
+    price_source: str
+    gpus: int
+    idle_usd_per_hour: float
+    hours: float | None = None
+    total_usd: float | None = None
+    idle_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The answer in numbers; None is "not measured", never zero."""
+
+    verdict: str
+    window_s: float | None = None
+    steps: int | None = None
+    steps_from: str | None = None  # what the steps were recognised by
+    step_time_s: float | None = None  # median, the first dropped when there are at least four
+    step_time_mean_s: float | None = None
+    gpu_busy_share: float | None = None
+    gpu_idle_share: float | None = None
+    data_wait_share: float | None = None  # loader ranges over the window, the GPU busy or not
+    collective_wait_share: float | None = None
+    tensor_core_share: float | None = None  # of the time in matrix products and convolutions
+    launches_per_step: float | None = None
+    idle_by_cause: Mapping[str, float] = field(default_factory=dict)
+    devices: tuple[DeviceBusy, ...] = ()
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceFile:
+    """A file that was judged."""
+
+    path: str
+    kind: str
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCount:
+    """So many of this model."""
+
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What was judged."""
+
+    evidence: tuple[EvidenceFile, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    gpus: tuple[GpuCount, ...] = ()
+    world_size: int | None = None
+    settings: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole judgement."""
+
+    run: RunInfo
+    summary: Summary
+    findings: tuple[Finding, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    warnings: tuple[str, ...] = ()
+    detail: Detail = field(default_factory=Detail)
+    judged: bool = True  # False: the evidence does not allow a verdict; summary.verdict says why
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 judged and nothing at medium or above, 1 something there, 2 could not judge."""
+        if not self.judged:
+            return 2
+        return int(any(finding.severity != "low" for finding in self.findings))

@@ -1,0 +1,150 @@
+"""What was measured: a name, a value, a unit, where it was seen. Absent means not measured.
+
+`CATALOG` lists every name there is: what it means, and how to get it where it is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from whyidle.model.evidence import Value
+from whyidle.model.finding import CAUSES, Location
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A thing that can be measured."""
+
+    unit: str
+    meaning: str
+    how: str  # how a person gets it where it is missing
+
+
+GPU = "record with ProfilerActivity.CUDA on a machine with a GPU"
+HOST = "record with ProfilerActivity.CPU as well as CUDA"
+STEPS = "call prof.step() once per iteration"
+SHAPES = "record with record_shapes=True"
+STACKS = "record with with_stack=True"
+
+CATALOG: dict[str, Quantity] = {
+    # time base
+    "window_s": Quantity("s", "length of the judged window, per rank", GPU),
+    "steps": Quantity("steps", "iterations in the window", STEPS),
+    "step_time_s": Quantity("s", "median step, the first dropped when there are at least four", STEPS),
+    "step_time_mean_s": Quantity("s", "mean step", STEPS),
+    "gpu_busy_share": Quantity("of window", "union of kernels, copies and fills", GPU),
+    "gpu_idle_share": Quantity("of window", "1 - gpu_busy_share", GPU),
+    "gpu_span_busy_share": Quantity("of GPU span", "busy from the first to the last GPU operation", GPU),
+    "outside_span_share": Quantity("of window", "before the first and after the last GPU operation", GPU),
+    **{
+        f"idle_{cause}_share": Quantity("of window", f"GPU idle, cause {cause}", GPU if cause == "unknown" else HOST)
+        for cause in CAUSES
+    },
+    # input
+    "data_wait_share": Quantity("of window", "in DataLoader.__next__ or a range that loads data, GPU busy or not", HOST),
+    "idle_loader_share": Quantity("of window", "GPU idle while the launching thread is in DataLoader.__next__", HOST),
+    "idle_data_range_share": Quantity("of window", "GPU idle while it is in the user's own range that loads data", HOST),
+    "loader_in_process": Quantity("bool", "the DataLoader has no worker processes (num_workers=0)", HOST),
+    "loader_batches_per_step": Quantity("per step", "calls of DataLoader.__next__", HOST),
+    "loader_first_wait_share": Quantity("of idle_loader", "part that falls into the first batch of the recording", HOST),
+    # copies
+    "h2d_share": Quantity("of window", "host-to-device copies", GPU),
+    "h2d_pageable_share": Quantity("of window", "host-to-device copies from pageable memory", GPU),
+    "h2d_pageable_exposed_share": Quantity("of window", "the part of them beside which no kernel runs", GPU),
+    "h2d_bytes_per_step": Quantity("B/step", "bytes copied to the device", GPU),
+    "h2d_small_per_step": Quantity("per step", "host-to-device copies of at most 64 KiB", GPU),
+    "h2d_small_lost_share": Quantity("of window", "GPU idle before such copies plus the copies beside which no kernel runs", HOST),
+    # blocking reads
+    "sync_scalar_per_step": Quantity("per step", "blocking reads of one value: .item(), float(t), print(t), if t:", HOST),
+    "sync_scalar_lost_share": Quantity("of window", "GPU idle after them that a host running ahead would have filled", HOST),
+    "sync_data_dependent_per_step": Quantity("per step", "blocking operators whose output size depends on data: nonzero, unique, masked_select", HOST),
+    "sync_data_dependent_lost_share": Quantity("of window", "GPU idle after them that a host running ahead would have filled", HOST),
+    "sync_grad_clip_per_step": Quantity("per step", "blocking reads between backward and optimizer step", HOST),
+    "sync_grad_clip_lost_share": Quantity("of window", "GPU idle after them that a host running ahead would have filled", HOST),
+    # launches
+    "launches_per_step": Quantity("per step", "kernels, copies and fills launched", HOST),
+    "kernel_median_s": Quantity("s", "median kernel", GPU),
+    "kernel_mean_s": Quantity("s", "mean kernel", GPU),
+    "kernel_short_share": Quantity("of kernels", "kernels of less than 10 us", GPU),
+    "launch_latency_s": Quantity("s", "median time from launch call to start, on an idle stream", HOST),
+    "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", HOST),
+    "gc_pauses": Quantity("count", "garbage collections or host pauses taken for them", STACKS),
+    # compute
+    "compiled": Quantity("bool", "kernels or ranges of torch.compile are present", GPU),
+    "elementwise_share": Quantity("of window", "elementwise, copy and reduction kernels", GPU),
+    "matmul_share": Quantity("of window", "kernels of matrix products and convolutions", GPU),
+    "tensor_core_share": Quantity("of matmul", "the part of that time on tensor or matrix cores, by kernel name", GPU),
+    "tensor_cores": Quantity("text", "what this GPU has for fp32 work: none, fp16 (Volta, Turing) or tf32 (Ampere on, CDNA3)", GPU),
+    "misaligned_share": Quantity("of window", "16-bit matrix products with a dimension that is no multiple of 8", SHAPES),
+    "cast_share": Quantity("of window", "kernels that only change the data type", HOST),
+    "casts_per_step": Quantity("per step", "such kernels", HOST),
+    "recompute_share": Quantity("of window", "forward kernels run again during backward (activation checkpointing)", HOST),
+    "conv_search_share": Quantity("of window", "convolution algorithm search (cudnn.benchmark) after the first step", HOST),
+    "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
+    "underfilled_share": Quantity("of window", "kernel time times the part of the multiprocessors without a block", "record on an NVIDIA GPU"),
+    # memory
+    "alloc_calls_per_step": Quantity("per step", "cudaMalloc and cudaFree after the first step", HOST),
+    "alloc_lost_share": Quantity("of window", "GPU idle inside them", HOST),
+    # pauses
+    "checkpoint_share": Quantity("of window", "in torch.save or a range named for it, GPU busy or not", HOST),
+    "evaluation_share": Quantity("of window", "in a range named for evaluation, GPU busy or not", HOST),
+    # collectives
+    "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
+    "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
+    "collective_wait_share": Quantity("of window", "longer than the fastest of the same collective and size: spinning for a peer, or contention", GPU),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measured fact. `subject` says of what, where it is not the whole run: "rank 3", a call site, a kernel."""
+
+    name: str
+    value: Value
+    subject: str = ""
+    locations: tuple[Location, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """Return the unit, which belongs to the name."""
+        return CATALOG[self.name].unit
+
+
+class Measurements:
+    """Everything measured in a run: of the whole run (`one`), and of its parts (`each`)."""
+
+    def __init__(self, items: Iterable[Measurement] = ()) -> None:
+        self._whole: dict[str, Measurement] = {}
+        self._parts: dict[str, list[Measurement]] = {}
+        for item in items:
+            if item.name not in CATALOG:
+                raise KeyError(item.name)
+            if item.subject:
+                self._parts.setdefault(item.name, []).append(item)
+            else:
+                self._whole[item.name] = item
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._whole
+
+    def __iter__(self) -> Iterator[Measurement]:
+        yield from self._whole.values()
+        for parts in self._parts.values():
+            yield from parts
+
+    def one(self, name: str) -> Measurement:
+        """Return what was measured of the whole run; KeyError if it was not."""
+        return self._whole[name]
+
+    def each(self, name: str) -> tuple[Measurement, ...]:
+        """Return what was measured of the run's parts; empty if nothing was."""
+        return tuple(self._parts.get(name, ()))
+
+    def number(self, name: str) -> float:
+        """Return a measured number; KeyError if it was not measured."""
+        return float(self._whole[name].value)
+
+    def get(self, name: str, default: float) -> float:
+        """Return a number that a rule uses if it is there."""
+        return self.number(name) if name in self._whole else default
