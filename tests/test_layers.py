@@ -24,6 +24,7 @@ LAYERS = (
     ("rank",),
     ("judge",),
     ("compare", "cost"),
+    ("diagnosis",),
     ("render",),
     ("collect",),
     ("launch",),
