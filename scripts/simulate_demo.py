@@ -105,6 +105,7 @@ class Job:
         self.host.append(event)
         yield args
         event |= {"dur": self.now - event["ts"], "args": args}
+        self.spend(BETWEEN_US)
 
     def enqueue(self, cat: str, name: str, us: float, call: dict[str, int], **args: Any) -> float:
         """Put work on the stream; it starts when the launch has arrived and what is before it is done."""
