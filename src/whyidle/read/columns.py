@@ -1,0 +1,251 @@
+"""Slices -> columns. Grows by runs of events, and sorts once at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import compress
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from whyidle.errors import WhyIdleError
+from whyidle.model.evidence import DeviceSlices, Floats, HostSlices, Ints, Kind
+from whyidle.read.events import Args, Batch
+from whyidle.read.number import whole_numbers
+
+MOST_TEXT: Final = 1 << 30  # bytes of distinct names, shapes and types
+DROPPED, UNKNOWN = -1, -2
+
+# Activity types as Kineto writes them: libkineto's ActivityType.cpp of today, and the capitalised ones of 2021.
+CATEGORIES: Final = {
+    "kernel": Kind.KERNEL,
+    "Kernel": Kind.KERNEL,
+    "gpu_memcpy": Kind.MEMCPY,
+    "Memcpy": Kind.MEMCPY,
+    "gpu_memset": Kind.MEMSET,
+    "Memset": Kind.MEMSET,
+    "cpu_op": Kind.OP,
+    "Operator": Kind.OP,
+    "user_annotation": Kind.RANGE,
+    "python_function": Kind.PYTHON,
+    "cuda_runtime": Kind.RUNTIME,
+    "cuda_driver": Kind.RUNTIME,
+    "Runtime": Kind.RUNTIME,
+    "hip_runtime": Kind.RUNTIME,
+    "hip_driver": Kind.RUNTIME,
+    "privateuse1_runtime": Kind.RUNTIME,
+    "privateuse1_driver": Kind.RUNTIME,
+    "xpu_runtime": Kind.RUNTIME,
+    "xpu_driver": Kind.RUNTIME,
+    "overhead": Kind.OVERHEAD,
+    # On device tracks, but no work: the projection of a range, waits, and the span of the whole recording.
+    "gpu_user_annotation": DROPPED,
+    "cuda_sync": DROPPED,
+    "cuda_event": DROPPED,
+    "cuda_profiler_range": DROPPED,
+    "Trace": DROPPED,
+}
+
+# Ranges that are recorded as operators, in 2021 all of them.
+RANGES: Final = ("ProfilerStep#", "enumerate(DataLoader)#", "Optimizer.", "## ")
+
+NAME, CATEGORY, PID, TID, ARGS = map(attrgetter, ("name", "cat", "pid", "tid", "args"))
+DEVICE, STREAM, CORRELATION, BYTES = map(attrgetter, ("device", "stream", "correlation", "bytes"))
+BLOCKS, MESSAGE = attrgetter("blocks_per_sm"), attrgetter("message")
+NO_ARGS: Final = Args()
+
+
+class Texts(dict[str | None, int]):
+    """Distinct texts in order of appearance; asking for one gives its code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bytes = 0
+
+    def __missing__(self, text: str | None) -> int:
+        if text is None:
+            text = ""
+        self._bytes += len(text)
+        if self._bytes > MOST_TEXT:
+            raise WhyIdleError(
+                f"The names in this trace take more than {MOST_TEXT >> 30} GiB.",
+                "Record fewer steps, or without shapes.",
+            )
+        return self.setdefault(text, len(self))
+
+
+class JsonTexts(dict[bytes, int]):
+    """Codes of JSON values, by the text in the file; the texts that they stand for have no blanks in them."""
+
+    def __init__(self, texts: Texts) -> None:
+        super().__init__({b"": -1})
+        self._texts = texts
+
+    def __missing__(self, raw: bytes) -> int:
+        code = self[raw] = self._texts[msgspec.json.format(raw, indent=-1).decode()]
+        return code
+
+
+class Threads(dict[tuple[object, object], int]):
+    """Codes of (pid, tid)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = Texts()
+
+    def __missing__(self, key: tuple[object, object]) -> int:
+        code = self[key] = self.texts[f"{key[0]}/{key[1]}"]
+        return code
+
+
+class Categories(dict[str | None, int]):
+    """Kind by category; remembers the ones that it does not know."""
+
+    def __init__(self) -> None:
+        super().__init__(CATEGORIES)
+
+    def __missing__(self, category: str | None) -> int:
+        return UNKNOWN
+
+
+class Columns:
+    """The columns of one trace as they grow, and what had to be left out."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.rows = 0
+        self.origin: int | None = None
+        self.untimed: Counter[str] = Counter()  # "GPU" and "host" slices without a usable time
+        self.kept: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()  # by category
+        self._texts = Texts()
+        self._json = JsonTexts(self._texts)
+        self._threads = Threads()
+        self._categories = Categories()
+        self._device: dict[str, list[NDArray[Any]]] = {name: [] for name in DeviceSlices.__slots__}
+        self._host: dict[str, list[NDArray[Any]]] = {name: [] for name in HostSlices.__slots__}
+
+    def add(self, batch: Batch) -> None:
+        """Append the slices of one run."""
+        self.events += batch.events
+        slices, start = batch.slices, batch.start
+        kinds = np.fromiter(map(self._categories.__getitem__, map(CATEGORY, slices)), np.int8, len(slices))
+        if np.any(kinds == UNKNOWN):
+            self.unknown.update(slice_.cat or "" for slice_ in compress(slices, (kinds == UNKNOWN).tolist()))
+        on_device, on_host = (kinds >= Kind.KERNEL) & (kinds <= Kind.MEMSET), kinds >= Kind.OP
+        timed = (start + batch.duration >= start) & (batch.duration >= 0)
+        if np.any(shown := timed & (start > 0)):
+            first = int(start[shown].min())
+            self.origin = first if self.origin is None else min(self.origin, first)
+        # Kernels at 0 are lost records: github.com/pytorch/kineto/issues/109
+        for name, rows, usable in (("GPU", on_device, timed & (start > 0)), ("host", on_host, timed)):
+            self.untimed[name] += int(np.count_nonzero(rows & ~usable))
+            self.kept[name] += int(np.count_nonzero(rows & usable))
+        self._add_device(batch, kinds, on_device & timed & (start > 0))
+        self._add_host(batch, kinds, on_host & timed)
+
+    def _add_device(self, batch: Batch, kinds: NDArray[np.int8], rows: NDArray[np.bool_]) -> None:
+        slices = list(compress(batch.slices, rows.tolist()))
+        args = [slice_.args or NO_ARGS for slice_ in slices]
+        device, stream = whole_numbers([*map(DEVICE, args)]), whole_numbers([*map(STREAM, args)])
+        if np.any(device < 0):
+            device = np.where(device < 0, whole_numbers([*map(PID, slices)]), device)
+        if np.any(stream < 0):
+            stream = np.where(stream < 0, whole_numbers([*map(TID, slices)]), stream)
+        self._append(
+            self._device,
+            start=batch.start[rows],
+            end=(batch.start + batch.duration)[rows],
+            kind=kinds[rows].astype(np.uint8),
+            name=np.fromiter(map(self._texts.__getitem__, map(NAME, slices)), np.int32, len(slices)),
+            device=device.astype(np.int32),
+            stream=stream,
+            correlation=whole_numbers([*map(CORRELATION, args)]),
+            bytes=whole_numbers([*map(BYTES, args)]),
+            blocks_per_sm=_blocks_per_sm([*map(BLOCKS, args)]),
+            message=whole_numbers([*map(MESSAGE, args)]),
+        )
+
+    def _add_host(self, batch: Batch, kinds: NDArray[np.int8], rows: NDArray[np.bool_]) -> None:
+        slices, kinds = list(compress(batch.slices, rows.tolist())), kinds[rows]
+        count = len(slices)
+        correlation = np.full(count, -1, np.int64)
+        calls = kinds == Kind.RUNTIME
+        correlation[calls] = whole_numbers([(s.args or NO_ARGS).correlation for s in compress(slices, calls.tolist())])
+        shapes, types = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
+        shaped = (kinds == Kind.OP) | (kinds == Kind.RANGE)
+        args = [slice_.args or NO_ARGS for slice_ in compress(slices, shaped.tolist())]
+        code = self._json.__getitem__
+        shapes[shaped] = np.fromiter((code(bytes(a.shapes or a.shapes_2021)) for a in args), np.int32, len(args))
+        types[shaped] = np.fromiter((code(bytes(a.types or a.types_too)) for a in args), np.int32, len(args))
+        thread = map(self._threads.__getitem__, zip(map(PID, slices), map(TID, slices), strict=True))
+        self._append(
+            self._host,
+            start=batch.start[rows],
+            end=(batch.start + batch.duration)[rows],
+            kind=kinds.astype(np.uint8),
+            name=np.fromiter(map(self._texts.__getitem__, map(NAME, slices)), np.int32, count),
+            thread=np.fromiter(thread, np.int32, count),
+            correlation=correlation,
+            shapes=shapes,
+            types=types,
+        )
+
+    def _append(self, table: dict[str, list[NDArray[Any]]], **columns: NDArray[Any]) -> None:
+        self.rows += len(columns["start"])
+        for name, column in columns.items():
+            table[name].append(column)
+
+    def device_slices(self) -> DeviceSlices:
+        """Return the slices of devices in order of start, and let go of them."""
+        columns = {name: _joined(parts) for name, parts in self._device.items()}
+        order = np.argsort(columns["start"], kind="stable")
+        return DeviceSlices(**{name: column[order] for name, column in columns.items()})
+
+    def host_slices(self) -> HostSlices:
+        """Return the slices of hosts in order of start, the longest first, and let go of them."""
+        columns = {name: _joined(parts) for name, parts in self._host.items()}
+        strings = self.strings()
+        is_range = np.fromiter((text.startswith(RANGES) for text in strings), np.bool_, len(strings))
+        kind = columns["kind"]
+        kind[(kind == Kind.OP) & is_range[columns["name"]]] = Kind.RANGE
+        order = longest_first(columns["start"], columns["end"])
+        return HostSlices(**{name: column[order] for name, column in columns.items()})
+
+    def strings(self) -> tuple[str, ...]:
+        """Return the texts that the codes stand for."""
+        return tuple(text or "" for text in self._texts)
+
+    def threads(self) -> tuple[str, ...]:
+        """Return "pid/tid" by code."""
+        return tuple(text or "" for text in self._threads.texts)
+
+
+def longest_first(start: Ints, end: Ints) -> NDArray[np.intp]:
+    """Return the order by start; of slices that start together the longest is first, of equal ones the file's first."""
+    order = np.argsort(start, kind="stable")
+    ordered = start[order]
+    follows = np.zeros(len(order) + 1, np.bool_)
+    follows[1:-1] = ordered[1:] == ordered[:-1]
+    together = follows[1:] | follows[:-1]
+    rows = order[together]
+    order[together] = rows[np.lexsort((-end[rows], start[rows]))]
+    return order
+
+
+def _blocks_per_sm(values: list[object]) -> Floats:
+    try:
+        blocks = np.fromiter(values, np.float32, len(values))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        blocks = np.full(len(values), np.nan, np.float32)
+    blocks[blocks < 0] = np.nan
+    return blocks
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    joined = np.concatenate(parts)
+    parts.clear()
+    return joined

@@ -1,0 +1,164 @@
+"""Kineto, the trace of torch.profiler: `.pt.trace.json`, packed or not, of every PyTorch since 1.8 (2021)."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from whyidle.errors import WhyIdleError
+from whyidle.model.evidence import Trace
+from whyidle.read.base import Progress, Reader
+from whyidle.read.blocks import Blocks
+from whyidle.read.chunks import BYTE_ORDER_MARK, EventText
+from whyidle.read.columns import Columns
+from whyidle.read.events import NOT_EVENTS, Batch, EventDecoder
+from whyidle.read.metadata import metadata_of, peek_rank
+from whyidle.read.repair import salvage
+
+MOST_EVENTS: Final = 200_000_000  # slices; 8 GiB of columns
+START: Final = re.compile(rb'\s*(?:\{\s*["}]|\[\s*[{\]])')
+LIST_END: Final = re.compile(rb'(\})\s*,?\s*(?=\]\s*(?:,\s*"[^"\\]*"\s*:|\}?\s*$))')
+RECORD: Final = (
+    "Record one with torch.profiler: prof.export_chrome_trace(path), or on_trace_ready=tensorboard_trace_handler(dir)."
+)
+
+
+class Kineto(Reader):
+    """Reads Kineto traces."""
+
+    kind = "PyTorch profiler trace"
+
+    @classmethod
+    def sniff(cls, head: bytes, path: Path) -> bool:
+        return START.match(head.removeprefix(BYTE_ORDER_MARK)) is not None
+
+    @classmethod
+    def peek_rank(cls, head: bytes) -> int | None:
+        return peek_rank(head)
+
+    def read(self, path: Path, progress: Progress | None = None) -> Trace:
+        """Read a trace; what is broken in it is left out, with a warning.
+
+        Raises:
+            WhyIdleError: the file is JSON but no trace, or holds no slice of torch.profiler, or more than MOST_EVENTS.
+        """
+        blocks = Blocks(path, progress)
+        text = EventText(blocks, str(path))
+        columns = Columns()
+        damage = _Damage()
+        with _no_collection():
+            for run in text:
+                for batch in damage.decode(run, text):
+                    columns.add(batch)
+                if columns.rows > MOST_EVENTS:
+                    raise WhyIdleError(f"{path}: more than {MOST_EVENTS:,} slices.", "Record fewer steps.")
+        if not columns.rows:
+            raise _nothing(path, text, blocks, columns)
+        metadata = metadata_of(text.header, text.trailer)
+        warnings = [*_cut_short(text, blocks, damage, columns), *_left_out(damage, columns)]
+        if not metadata.readable:
+            warnings.append("The metadata around the events is not valid JSON: GPU model and settings are unknown.")
+        host, device = columns.host_slices(), columns.device_slices()
+        return Trace(
+            path=str(path),
+            rank=metadata.rank,
+            world_size=metadata.world_size,
+            device_slices=device,
+            host_slices=host,
+            strings=columns.strings(),
+            threads=columns.threads(),
+            gpus=metadata.gpus,
+            origin=columns.origin or 0,
+            events=columns.events,
+            metadata=metadata.scalars,
+            warnings=tuple(f"{path}: {warning}" for warning in warnings),
+        )
+
+
+class _Damage:
+    """Decodes runs of events and keeps count of what is broken."""
+
+    def __init__(self) -> None:
+        self.broken = 0
+        self.unfinished = False  # the last run ends in the middle of an event
+        self._decoder = EventDecoder()
+
+    def decode(self, run: bytes, text: EventText) -> list[Batch]:
+        try:
+            return [self._decoder.decode(b"[" + run + b"]")]
+        except NOT_EVENTS:
+            pass
+        if end := LIST_END.search(run):
+            try:
+                batch = self._decoder.decode(b"[" + run[: end.end(1)] + b"]")
+            except NOT_EVENTS:
+                pass
+            else:
+                text.end(run[end.end() :])
+                return [batch]
+        saved = salvage(run)
+        self.broken += saved.broken
+        self.unfinished = bool(saved.rest)
+        text.give_back(saved.rest)
+        if saved.trailer is not None:
+            text.end(saved.trailer)
+        try:
+            return [self._decoder.decode(b"[" + b",".join(saved.events) + b"]")]
+        except NOT_EVENTS:
+            batches, broken = self._decoder.decode_each(saved.events)
+            self.broken += broken
+            return batches
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from walking objects that hold no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _cut_short(text: EventText, blocks: Blocks, damage: _Damage, columns: Columns) -> Iterator[str]:
+    complete = text.ended or not (text.header or damage.unfinished)  # a bare list needs no end
+    if complete and not blocks.damage:
+        return
+    why = blocks.damage or "the file is cut short"
+    yield f"{why[0].upper()}{why[1:]}: only the first {columns.events:,} events could be read."
+
+
+def _left_out(damage: _Damage, columns: Columns) -> Iterator[str]:
+    if damage.broken:
+        yield f"{damage.broken:,} of {damage.broken + columns.events:,} events are not valid and are left out."
+    if lost := columns.untimed["GPU"]:
+        yield (
+            f"{lost:,} of {lost + columns.kept['GPU']:,} GPU events have no time and are left out: the profiler lost "
+            "their records, and the GPU was busier than shown (github.com/pytorch/kineto/issues/109)."
+        )
+    if lost := columns.untimed["host"]:
+        yield f"{lost:,} of {lost + columns.kept['host']:,} host events have no time and are left out."
+    if columns.unknown:
+        names = ", ".join(category or "none" for category, _ in columns.unknown.most_common(3))
+        yield f"{columns.unknown.total():,} events of categories that torch.profiler does not use are left out: {names}."
+
+
+def _nothing(path: Path, text: EventText, blocks: Blocks, columns: Columns) -> WhyIdleError:
+    if blocks.damage:
+        return WhyIdleError(f"{path}: {blocks.damage}, and no event before that.", "Copy or record the trace again.")
+    if not text.found:
+        return WhyIdleError(f"{path}: JSON, but not a trace (no traceEvents).", RECORD)
+    if columns.unknown:
+        names = ", ".join(category or "none" for category, _ in columns.unknown.most_common(3))
+        return WhyIdleError(f"{path}: a Chrome trace, but not of torch.profiler (categories: {names}).", RECORD)
+    if lost := columns.untimed.total():
+        return WhyIdleError(f"{path}: none of its {lost:,} slices has a time.", RECORD)
+    if text.ended:
+        return WhyIdleError(f"{path}: a trace with no slice in it.", "Record for longer: at least one active step.")
+    return WhyIdleError(f"{path}: cut short before the first event.", "Copy or record the trace again.")
