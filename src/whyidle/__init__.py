@@ -1,0 +1,35 @@
+"""Why is the GPU idle, what to change, and what that is worth.
+
+    import whyidle
+
+    report = whyidle.diagnose(["runs/resnet50/"])
+    print(whyidle.render(report))
+
+Names are imported when first used, so that `whyidle --version` and a program that only imports us stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from whyidle._version import __version__
+
+if TYPE_CHECKING:
+    from whyidle.diagnosis import diagnose as diagnose
+    from whyidle.read import load as load
+    from whyidle.render import render as render
+
+__all__ = ["__version__", "diagnose", "load", "render"]
+
+_HOME = {"diagnose": "whyidle.diagnosis", "load": "whyidle.read", "render": "whyidle.render"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

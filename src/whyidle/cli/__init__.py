@@ -1,0 +1,53 @@
+"""The command line. One file per verb; a new verb is a new file with a function of the same name.
+
+`main` is the only place where errors become text and an exit code: 0 judged, nothing at medium or above;
+1 findings there; 2 could not judge, or wrong usage.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from whyidle._version import __version__
+from whyidle.errors import WhyIdleError
+
+INTERRUPTED = 128 + 2  # as a shell reports SIGINT
+PIPE_CLOSED = 128 + 13  # and SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Args:
+        argv: arguments without the program's name; None takes them from the process.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments in (["--version"], ["-V"]):
+        # Before anything heavy is imported: scripts and prompts ask this often.
+        sys.stdout.write(f"whyidle {__version__}\n")
+        return 0
+    try:
+        code: int = importlib.import_module("whyidle.cli._verbs").run(arguments)
+        sys.stdout.flush()
+    except WhyIdleError as error:
+        clean = importlib.import_module("whyidle.render.words").clean
+        for head, text in (("whyidle: ", error.message), ("hint: ", error.hint)):
+            if text:
+                sys.stderr.write(head + "\n".join(map(clean, text.splitlines())) + "\n")
+        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`| head`). What is left in the buffer must not be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    return code
+
+
+def __getattr__(name: str) -> object:
+    if name == "app":  # every verb, for who documents or completes them; typer is imported only now
+        return importlib.import_module("whyidle.cli._verbs").application()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

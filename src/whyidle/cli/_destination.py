@@ -1,0 +1,104 @@
+"""Where a report goes, and how it has to look there: a terminal, a pipe or a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from whyidle.errors import WhyIdleError
+from whyidle.render.base import Look
+
+_DRAWN_WITH = "█▏·\N{EN DASH}→…µ"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """An open place for one report."""
+
+    stream: TextIO
+    name: str
+    look: Look
+
+    def write(self, text: str) -> None:
+        """Write the report and make sure that it is there."""
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise WhyIdleError(f"cannot write the report to {self.name}: {error.strerror}") from None
+
+
+@contextmanager
+def destination(
+    path: Path | None = None, *, force: bool = False, color: bool = True, everything: bool = False
+) -> Iterator[Destination]:
+    """Open where the report goes before the work begins, so that a bad path fails early.
+
+    Args:
+        path: file to create; None is standard output. It is removed again if no report comes.
+        force: whether it may replace a file.
+        color: False for no color even on a terminal.
+        everything: passed on to the look.
+
+    Raises:
+        WhyIdleError: when the file is there already or cannot be created.
+    """
+    if path is None:
+        yield Destination(sys.stdout, "standard output", _look(sys.stdout, color, everything))
+        return
+    existed = path.exists()
+    try:
+        # "a" shows whether an old file can be written without emptying it: it goes only when the new report is there.
+        stream = path.open("a" if force else "x", encoding="utf-8", newline="\n")
+    except FileExistsError:
+        raise WhyIdleError(f"{path} exists already", "--force replaces it") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise WhyIdleError(f"cannot write the report to {path}: {why}") from None
+    done = False
+    try:
+        with stream:
+            if path.is_file():
+                yield _Replacing(stream, str(path), Look(everything=everything))
+            else:  # a device or a pipe
+                yield Destination(stream, str(path), Look(everything=everything))
+        done = True
+    finally:
+        if not done and not existed:
+            path.unlink(missing_ok=True)
+
+
+class _Replacing(Destination):
+    """A file whose old content goes when the new is ready."""
+
+    __slots__ = ()
+
+    def write(self, text: str) -> None:
+        self.stream.truncate(0)
+        Destination.write(self, text)
+
+
+def _look(stream: TextIO, color: bool, everything: bool) -> Look:
+    """Return what the stream can show (https://no-color.org for NO_COLOR)."""
+    terminal = stream.isatty()
+    dumb = os.environ.get("TERM") == "dumb" or (sys.platform == "win32" and "WT_SESSION" not in os.environ)
+    try:
+        _DRAWN_WITH.encode(stream.encoding or "utf-8")
+        unicode = True
+    except (UnicodeEncodeError, LookupError):
+        unicode = False
+    return Look(
+        # COLUMNS counts in a pipe too: it was set on purpose.
+        width=shutil.get_terminal_size((100, 24)).columns if terminal or "COLUMNS" in os.environ else 100,
+        color=color and terminal and not dumb and not os.environ.get("NO_COLOR"),
+        unicode=unicode,
+        everything=everything,
+    )

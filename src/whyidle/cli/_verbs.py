@@ -1,0 +1,106 @@
+"""Find the verb that is meant and run it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import cast
+
+import typer
+
+import whyidle.cli as package
+from whyidle.errors import WhyIdleError
+
+# Typer now carries its own copy of click, before it used click's: what both raise at a wrong command line
+# is the second base of BadParameter.
+UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
+
+# What plain `whyidle PATH` means.
+DEFAULT = "diagnose"
+_HELP = """Tells you why your GPU is idle, what to change, and what that is worth.
+
+`whyidle PATH` is short for `whyidle diagnose PATH`.
+
+    whyidle runs/resnet50/
+    whyidle trace.json.gz --price 2.60
+
+Exit code: 0 judged, nothing at medium or above; 1 findings there; 2 could not judge, or wrong usage.
+"""
+
+
+def verbs() -> tuple[str, ...]:
+    """Return the names of all verbs: the modules of this package without an underscore."""
+    return tuple(info.name for info in pkgutil.iter_modules(package.__path__) if not info.name.startswith("_"))
+
+
+def application(names: Iterable[str] | None = None) -> typer.Typer:
+    """Return the command line with these verbs, or with all; only their modules are imported."""
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,  # plain help: the same at every width and in every pipe
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+    @app.callback(help=_paragraphs(_HELP))
+    def root(
+        version: bool = typer.Option(False, "--version", "-V", help="Print the version."),
+    ) -> None: ...
+
+    for name in verbs() if names is None else names:
+        verb = getattr(importlib.import_module(f"{package.__name__}.{name}"), name)
+        app.command(name, help=_paragraphs(inspect.getdoc(verb) or ""))(verb)
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb that the arguments name; without one, `diagnose`.
+
+    Raises:
+        WhyIdleError: for a wrong command line, and whatever the verb raises.
+    """
+    known = verbs()
+    arguments = list(arguments)
+    first = arguments[0] if arguments else "--help"
+    if not (first in known or first in {"-h", "--help"}):
+        if not first.startswith("-"):
+            _check_path(first, known)
+        arguments.insert(0, DEFAULT)
+    elif not arguments:
+        arguments = ["--help"]
+    app = application(known if arguments[0] not in known else (arguments[0],))
+    try:
+        code = app(arguments, prog_name="whyidle", standalone_mode=False)
+    except UsageError as error:
+        verb = arguments[0] if arguments[0] in known else ""
+        raise WhyIdleError(
+            error.format_message().rstrip("."), f"see `whyidle {verb} --help`".replace("  ", " ")
+        ) from None
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0
+
+
+def _check_path(first: str, known: Sequence[str]) -> None:
+    """Refuse a first argument that is neither a verb nor a path that is there."""
+    try:
+        there = Path(first).exists()
+    except (OSError, ValueError):  # a name that no file system takes
+        there = False
+    if there or "://" in first:
+        return
+    if re.search(r"[/\\.*]", first):
+        raise WhyIdleError(f"no such file or folder: {first}", "whyidle PATH, where PATH holds a recording of your job")
+    close = difflib.get_close_matches(first, known, n=1)
+    hint = f"did you mean `whyidle {close[0]}`?" if close else f"verbs: {', '.join(known)}"
+    raise WhyIdleError(f"{first!r} is neither a verb nor an existing path", hint)
+
+
+def _paragraphs(text: str) -> str:
+    """Return help text in which indented lines keep their breaks (click's mark for that is a backspace)."""
+    parts = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(f"\b\n{part}" if part.startswith("  ") else part for part in parts)

@@ -1,0 +1,80 @@
+"""What a GPU costs by the hour: a dated table of public list prices, each with its source.
+
+A list price is a stand-in until the user gives the real one (`--price`): discounts, reservations and other clouds
+differ by several times. It is the price of the smallest on-demand instance that we know with that GPU, divided by its
+GPUs, so it holds the CPUs and memory rented with it. A GPU that is not in the table has no price, never a near one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ListPrice:
+    """What a cloud asked for an instance, on demand, Linux, in US dollars before tax."""
+
+    gpu: str
+    usd_per_instance_hour: float
+    gpus: int  # per instance
+    instance: str
+    region: str
+    month: str  # when the price was current, as far as we know
+
+    @property
+    def usd_per_gpu_hour(self) -> float:
+        """Return US dollars per GPU-hour."""
+        return self.usd_per_instance_hour / self.gpus
+
+    @property
+    def source(self) -> str:
+        """Return where the number comes from, for a person."""
+        return f"{self.gpu}: {self.instance}, {self.region}, list price, {self.month}"
+
+
+def _has(*words: str) -> re.Pattern[str]:
+    """Match names that hold all words; a word ends where letters and digits end, so A10 is not A10G, L4 not L40S."""
+    return re.compile("".join(rf"(?=.*(?<![a-z0-9]){word}(?![a-z0-9]))" for word in words), re.IGNORECASE)
+
+
+# A share of a GPU (MIG slices, virtual GPUs like "A10-24Q") has no list price of its own.
+_PART_OF_A_GPU = re.compile(r"\bMIG\b|-\d+(?:-\d+)?[QCAB](?:ME)?$", re.IGNORECASE)
+
+# First match wins, so a variant stands before its family; None: known, and not priced.
+# Prices as published on the clouds' own on-demand price pages in the month given.
+_US_EAST = "us-east-1"
+_TABLE: tuple[tuple[re.Pattern[str], ListPrice | None], ...] = (
+    (_has("V100", "16GB"), ListPrice("V100 16GB", 3.06, 1, "AWS p3.2xlarge", _US_EAST, "June 2025")),
+    (
+        _has("V100", "32GB"),
+        ListPrice("V100 32GB", 31.212, 8, "AWS p3dn.24xlarge", _US_EAST, "June 2025"),
+    ),
+    (_has("T4"), ListPrice("T4", 0.526, 1, "AWS g4dn.xlarge", _US_EAST, "June 2025")),
+    (_has("A10G"), ListPrice("A10G", 1.006, 1, "AWS g5.xlarge", _US_EAST, "June 2025")),
+    (_has("A10"), ListPrice("A10", 0.75, 1, "Lambda 1x A10", "all regions", "June 2025")),
+    (_has("L40S"), ListPrice("L40S", 1.861, 1, "AWS g6e.xlarge", _US_EAST, "June 2025")),
+    (_has("L4"), ListPrice("L4", 0.8048, 1, "AWS g6.xlarge", _US_EAST, "June 2025")),
+    (_has("A100", "40GB"), ListPrice("A100 40GB", 21.9576, 8, "AWS p4d.24xlarge", _US_EAST, "June 2025")),
+    (
+        _has("A100", "PCIe", "80GB"),
+        ListPrice("A100 80GB PCIe", 3.673, 1, "Azure NC24ads_A100_v4", "East US", "June 2025"),
+    ),
+    (_has("A100", "80GB"), ListPrice("A100 80GB", 27.4471, 8, "AWS p4de.24xlarge", _US_EAST, "June 2025")),
+    (_has("H100", "NVL"), ListPrice("H100 NVL", 6.98, 1, "Azure NC40ads_H100_v5", "East US", "June 2025")),
+    (_has("H100", "PCIe"), ListPrice("H100 PCIe", 2.49, 1, "Lambda 1x H100 PCIe", "all regions", "June 2025")),
+    (_has("H100"), ListPrice("H100 SXM", 55.04, 8, "AWS p5.48xlarge", _US_EAST, "June 2025")),
+    (_has("H200", "NVL"), None),
+    (_has("H200"), ListPrice("H200", 63.296, 8, "AWS p5en.48xlarge", _US_EAST, "June 2025")),
+    (_has("B200"), ListPrice("B200", 113.9328, 8, "AWS p6-b200.48xlarge", _US_EAST, "June 2025")),
+    (_has("MI300X"), ListPrice("MI300X", 48.0, 8, "Oracle BM.GPU.MI300X.8", "all regions", "June 2025")),
+)
+
+PRICED_GPUS: tuple[str, ...] = tuple(price.gpu for _, price in _TABLE if price is not None)
+
+
+def list_price(gpu: str) -> ListPrice | None:
+    """Return the list price for a device name such as "NVIDIA A100-SXM4-40GB"; None for a GPU not in the table."""
+    if _PART_OF_A_GPU.search(gpu):
+        return None
+    return next((price for pattern, price in _TABLE if pattern.match(gpu)), None)

@@ -1,0 +1,70 @@
+"""The bars of the picture: busy time, and idle time in the groups that a person thinks in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from whyidle.render.words import percents
+
+# Label -> causes (model.finding.CAUSES), in the order in which equal bars stand.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "waiting for data": ("data_wait",),
+    "checkpoint": ("checkpoint",),
+    "evaluation": ("evaluation",),
+    "logging": ("logging",),
+    "blocking reads": ("sync_return",),
+    "memory allocation": ("allocator",),
+    "preparing copies": ("h2d_prep",),
+    "garbage collection": ("gc",),
+    "compilation": ("compile",),
+    "host dispatch": ("dispatch", "autograd_host", "optimizer_host", "python"),
+    "launch latency": ("launch_latency",),
+    "between kernels": ("kernel_gap", "stream_wait"),
+    "waiting for peers": ("peer_wait",),
+    "stalled queue": ("queue_stall",),
+    "unknown": ("unknown",),
+}
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One line of the picture."""
+
+    label: str
+    share: float  # of the window
+    percent: int  # as shown; the bars of a picture add up
+
+
+def bars(idle_share: float, idle_by_cause: Mapping[str, float], *, most: int = 6, smallest: float = 0.005) -> list[Bar]:
+    """Return idle time by group, the longest first; what is small or too many goes into "other".
+
+    Args:
+        idle_share: of the window, the whole that the bars add up to.
+        idle_by_cause: of the window, by cause.
+        most: bars at most, with "other".
+        smallest: share of the window below which a group has no bar of its own.
+    """
+    known = {cause for causes in GROUPS.values() for cause in causes}
+    groups = {label: sum(idle_by_cause.get(cause, 0.0) for cause in causes) for label, causes in GROUPS.items()}
+    groups |= {cause.replace("_", " "): share for cause, share in idle_by_cause.items() if cause not in known}
+    ranked = sorted(groups.items(), key=lambda item: -item[1])
+    shown = [(label, share) for label, share in ranked if share >= smallest]
+    if len(shown) > most:
+        shown = shown[: most - 1]
+    other = idle_share - sum(share for _, share in shown)
+    if not shown:
+        shown, other = [("unknown" if not idle_by_cause else "other", idle_share)], 0.0
+    if other > 1e-3:
+        shown.append(("other", other))
+    whole = percents([share for _, share in shown])
+    return [Bar(label, share, percent) for (label, share), percent in zip(shown, whole, strict=True) if percent]
+
+
+def draw(share: float, width: int) -> str:
+    """Return a bar of at most `width` characters, exact to an eighth of one; never empty for what is there."""
+    eighths = max(round(min(max(share, 0.0), 1.0) * width * 8), int(share > 0))
+    full, rest = divmod(eighths, 8)
+    return "█" * full + _EIGHTHS[rest].strip()

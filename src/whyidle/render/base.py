@@ -1,0 +1,29 @@
+"""What a renderer is: a report in, the text of one format out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from whyidle.model.finding import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a report should look; a format takes from it what it has a use for."""
+
+    width: int = 100  # columns
+    color: bool = False
+    unicode: bool = True  # False: draw with ASCII
+    everything: bool = False  # all findings in full, and the tables behind the numbers
+
+
+class Renderer(ABC):
+    """Writes a report in one format. One subclass, one file."""
+
+    format: ClassVar[str]  # what `--format` calls it
+
+    @abstractmethod
+    def render(self, report: Report, look: Look) -> str:
+        """Return the report, ending with a line break."""

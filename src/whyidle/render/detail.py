@@ -1,0 +1,81 @@
+"""The tables behind the numbers, for who wants to look further (`--all`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from whyidle.model.finding import Bucket, Copies, Report, TopItem
+from whyidle.render.lines import hang
+from whyidle.render.words import clean, duration, kernel_name, percent, shorten, size
+
+
+def details(report: Report, width: int) -> Iterator[Text]:
+    """Yield the tables that there is something for."""
+    detail = report.detail
+    yield from _facts(report, width)
+    yield from _top("kernels by GPU time", detail.kernels, width, kernels=True)
+    yield from _top("operators by their own time", detail.operators, width, kernels=False)
+    if detail.copies:
+        rows = [_copies(copies) for copies in detail.copies]
+        yield from _table(("copies", "count", "bytes", "time", "share"), rows, width)
+    if detail.kernel_sizes:
+        rows = [(_bucket(bucket), f"{bucket.count:,}", duration(bucket.total_s)) for bucket in detail.kernel_sizes]
+        yield from _table(("kernels that take", "count", "time"), rows, width)
+
+
+def _facts(report: Report, width: int) -> Iterator[Text]:
+    summary = report.summary
+    facts = {
+        "steps from": summary.steps_from and clean(summary.steps_from),
+        "window": summary.window_s and duration(summary.window_s),
+        "mean step": summary.step_time_mean_s and duration(summary.step_time_mean_s),
+        "in the loader": _share(summary.data_wait_share, "of the window, the GPU busy or not"),
+        "peers": _share(summary.collective_wait_share, "of the window collectives wait for a peer"),
+        "tensor cores": _share(summary.tensor_core_share, "of the time in matrix products and convolutions"),
+        "launches": summary.launches_per_step and f"{summary.launches_per_step:,.0f} per step",
+        "settings": ", ".join(f"{clean(name)}={clean(str(value))}" for name, value in report.run.settings.items()),
+        "evidence": "; ".join(f"{clean(file.path)} ({clean(file.kind)})" for file in report.run.evidence),
+    }
+    yield Text()
+    for name, fact in facts.items():
+        if fact:
+            yield from hang(Text(f"  {name:<15}", style="dim"), Text(fact), width)
+
+
+def _share(share: float | None, of: str) -> str:
+    return "" if share is None else f"{percent(share)} {of}"
+
+
+def _top(title: str, items: Sequence[TopItem], width: int, *, kernels: bool) -> Iterator[Text]:
+    if items:
+        short = kernel_name if kernels else clean
+        rows = [(short(item.name), f"{item.calls:,}", duration(item.total_s), percent(item.share)) for item in items]
+        yield from _table((title, "calls", "time", "share"), rows, width)
+
+
+def _copies(copies: Copies) -> tuple[str, ...]:
+    memory = "" if copies.pinned is None else " pinned" if copies.pinned else " pageable"
+    amount = "" if copies.bytes is None else size(copies.bytes)
+    return clean(copies.kind) + memory, f"{copies.count:,}", amount, duration(copies.total_s), percent(copies.share)
+
+
+def _bucket(bucket: Bucket) -> str:
+    if bucket.below_s is None:
+        return f"{duration(bucket.above_s)} or more"
+    return (
+        f"{duration(bucket.above_s)} to {duration(bucket.below_s)}"
+        if bucket.above_s
+        else f"below {duration(bucket.below_s)}"
+    )
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], width: int) -> Iterator[Text]:
+    """Yield a table whose first column takes what room the others leave."""
+    sizes = [max(len(row[column]) for row in (head, *rows)) for column in range(1, len(head))]
+    first = min(max(len(row[0]) for row in (head, *rows)), width - 4 - sum(sizes) - 2 * len(sizes))
+    yield Text()
+    for index, row in enumerate((head, *rows)):
+        cells = "".join(f"  {cell:>{size}}" for cell, size in zip(row[1:], sizes, strict=True))
+        yield Text(f"  {shorten(row[0], first):<{first}}{cells}", style="bold" if index == 0 else "")

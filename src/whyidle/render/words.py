@@ -1,0 +1,102 @@
+"""Numbers and names as a person reads them: never a bare number, never a control character out of a file."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+# Control, format (they turn the direction of text), surrogate, line and paragraph separator.
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def clean(text: str) -> str:
+    """Return text from a file without anything that a terminal would act on; line breaks become spaces."""
+    spaced = re.sub(r"[\t\r\n\v\f\u2028\u2029]+", " ", text)
+    # An escape sequence goes as a whole, so that no "[31m" is left of it.
+    spaced = re.sub(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)", "", spaced)
+    return "".join(char for char in spaced if unicodedata.category(char) not in _HIDDEN)
+
+
+def shorten(text: str, width: int) -> str:
+    """Return the text in at most `width` characters, its end cut off."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def duration(seconds: float) -> str:
+    """Return a time with three digits and its unit: "850 ns", "12.3 µs", "176 ms", "1.24 s", "2.5 h"."""
+    if seconds <= 0:
+        return "0 s"
+    if seconds >= 7200:
+        return f"{_digits(seconds / 3600)} h"
+    if seconds >= 1000:
+        return f"{_digits(seconds / 60)} min"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        # 0.9995 so that what rounds to a thousand takes the larger unit
+        if seconds >= size * 0.9995:
+            return f"{_digits(seconds / size)} {unit}"
+    return f"{_digits(seconds / 1e-9)} ns"
+
+
+def _digits(number: float) -> str:
+    """Return three significant digits, whole above 100, without zeros at the end."""
+    if number >= 99.95:
+        return f"{number:,.0f}"
+    text = f"{number:.1f}" if number >= 9.995 else f"{number:.2f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def percent(share: float) -> str:
+    """Return a share as a whole percentage; "<1%" for what is there but rounds to nothing."""
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
+def percents(shares: Sequence[float]) -> list[int]:
+    """Return whole percentages that add up to the rounded sum (largest remainder), so that parts sum to the whole."""
+    exact = [share * 100 for share in shares]
+    whole = [int(value) for value in exact]
+    left = round(sum(exact)) - sum(whole)
+    by_remainder = sorted(range(len(exact)), key=lambda index: whole[index] - exact[index])
+    for index in by_remainder[: max(left, 0)]:
+        whole[index] += 1
+    return whole
+
+
+def money(usd: float) -> str:
+    """Return US dollars to the cent."""
+    return f"${usd:,.2f}"
+
+
+def size(count: float) -> str:
+    """Return bytes with a binary unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{_digits(count)} {unit}" if count > 0 else "0 B"
+        count /= 1024
+    return f"{_digits(count)} TiB"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 rank", "2 ranks"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def gpu_name(name: str) -> str:
+    """Return a device name without its maker, as people say it."""
+    return re.sub(r"^(?:NVIDIA|AMD|Tesla|Instinct|GeForce|Quadro|\s)+", "", clean(name)) or clean(name)
+
+
+def kernel_name(name: str) -> str:
+    """Return a kernel name without return type, template arguments and parameters."""
+    text = re.sub(r"^void\s+", "", clean(name))
+    text = text.replace("(anonymous namespace)::", "")
+    kept: list[str] = []
+    depth = 0
+    for char in text:
+        if char in "<(":
+            depth += 1
+        elif char in ">)":
+            depth = max(depth - 1, 0)
+        elif depth == 0:
+            kept.append(char)
+    return "".join(kept).strip() or text
