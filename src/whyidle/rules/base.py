@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from whyidle.model.evidence import Value
-from whyidle.model.finding import Finding, Fix, Location, severity_of
+from whyidle.model.finding import Edit, Finding, Fix, Location, severity_of
 from whyidle.model.measurement import Measurement, Measurements
 
 
@@ -93,4 +93,23 @@ class Rule:
         lost_share = min(max(lost_share, 0.0), 1.0)
         severity = severity_of(lost_share)
         if severity is not None:
-            yield Finding(self.id, severity, confidence, message, lost_share, seen, locations, fixes, candidates)
+            yield Finding(
+                self.id,
+                severity,
+                float(confidence),
+                message,
+                float(lost_share),
+                seen,
+                locations,
+                tuple(_plain(fix) for fix in fixes),
+                candidates,
+            )
+
+
+def _plain(fix: Fix) -> Fix:
+    """Return the fix with plain floats for thresholds, which encoders of reports do not know."""
+    edits = tuple(
+        Edit(edit.kind, edit.selector, {name: float(value) for name, value in edit.coefficients.items()})
+        for edit in fix.edits
+    )
+    return replace(fix, applies=float(fix.applies), edits=edits)

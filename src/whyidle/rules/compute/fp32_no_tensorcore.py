@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+
+
+class Fp32NoTensorcore(Rule):
+    """Matrix products and convolutions run in fp32 beside the tensor cores.
+
+    ## Why it costs time
+    Tensor cores do matrix products several times faster than the ordinary fp32 units: 156 against 19.5
+    TFLOP/s on an A100 with TF32, 125 against 15.7 on a V100 with fp16. By default PyTorch keeps fp32
+    matrix products (not convolutions) off TF32, for the sake of their last digits.
+
+    ## How we know
+    The names of the kernels: `sgemm`, `simt` and the like take the time, and none or few of the kernels
+    that use tensor cores (`s16816`, `tensorop`, `xmma`, `nvjet`, …), on a GPU that has them.
+
+    ## When to ignore it
+    The matrix products are a small part of the step, or the calculation needs fp32: solvers, physics,
+    some losses. Convolutions use TF32 already on Ampere and later, so the setting changes only linear
+    layers and attention. Check that training still learns the same.
+    """
+
+    needs = (("matmul_share", "tensor_core_share", "tensor_cores"),)
+    uses = ("gpu_busy_share",)
+
+    mostly = Threshold(
+        0.75, "of matmul", source="judgement: above it the rest is shapes and special kernels, not a setting"
+    )
+    tf32_left = Threshold(
+        0.36, "of kernel time", source="19.5 / 156 TFLOP/s (A100) at 35% efficiency; docs/method.md, edit E7"
+    )
+    fp16_left = Threshold(
+        0.25, "of kernel time", source="15.7 / 125 TFLOP/s (V100) at 50% efficiency; docs/method.md, edit E6"
+    )
+    confidence = Threshold(
+        0.85, "probability", source="kernel names: 15 of 15 found, 0 of 13 false; the setting itself is not seen"
+    )
+    applies = Threshold(0.8, "probability", source="judgement: most training bears TF32's 10-bit mantissa")
+    autocast_applies = Threshold(
+        0.7, "probability", source="judgement: mixed precision asks for a check of the learning curve"
+    )
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        units = str(m.one("tensor_cores").value)
+        used = m.number("tensor_core_share")
+        if units not in ("tf32", "fp16") or used >= self.mostly:
+            return
+        plain = m.number("matmul_share") * (1 - used)
+        lost = plain * (1 - (self.tf32_left if units == "tf32" else self.fp16_left))
+        busy = m.get("gpu_busy_share", 1.0)
+        yield from self.finding(
+            f"Matrix products beside the tensor cores take {plain:.0%} of the step, "
+            f"of which {lost:.0%} of the step can be saved.",
+            lost_share=lost,
+            confidence=self.confidence * (1 - used),
+            seen=(
+                f"matrix products and convolutions: {m.number('matmul_share'):.0%} of the time, {used:.0%} of that on "
+                f"tensor cores, by kernel name; this GPU has {units} ones"
+            ),
+            locations=m.one("matmul_share").locations,
+            fixes=self._tf32(busy) if units == "tf32" else self._fp16(busy),
+        )
+
+    def _tf32(self, busy: float) -> tuple[Fix, ...]:
+        return (
+            Fix(
+                "allow TF32 for matrix products",
+                'torch.set_float32_matmul_precision("high")  # once, before the model is built',
+                effort="setting",
+                applies=self.applies * busy,
+                risk="inputs of matrix products are rounded to 10 bits of mantissa",
+                edits=(Edit("scale_device", {"class": "matmul", "tensor_cores": False}, {"factor": self.tf32_left}),),
+            ),
+            Fix(
+                "use bfloat16 where it is safe",
+                'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = criterion(model(x), y)',
+                effort="code",
+                applies=self.autocast_applies * busy,
+                risk="fewer digits: compare the learning curve",
+                edits=(Edit("scale_device", {"class": "matmul", "tensor_cores": False}, {"factor": self.fp16_left}),),
+            ),
+        )
+
+    def _fp16(self, busy: float) -> tuple[Fix, ...]:
+        return (
+            Fix(
+                "use mixed precision: this GPU has tensor cores for fp16 only",
+                'scaler = torch.amp.GradScaler("cuda")\n'
+                'with torch.autocast("cuda", dtype=torch.float16):\n'
+                "    loss = criterion(model(x), y)\n"
+                "scaler.scale(loss).backward()\n"
+                "scaler.step(optimizer)\n"
+                "scaler.update()",
+                effort="code",
+                applies=self.autocast_applies * busy,
+                risk="fp16 overflows where fp32 does not: keep the scaler and compare the learning curve",
+                edits=(Edit("scale_device", {"class": "matmul", "tensor_cores": False}, {"factor": self.fp16_left}),),
+            ),
+        )
+
+    cases = (
+        Fires("fp32 linear layers on Ampere", matmul_share=0.6, tensor_core_share=0.0, tensor_cores="tf32"),
+        Fires(
+            "fp32 ResNet on a V100", matmul_share=0.4, tensor_core_share=0.0, tensor_cores="fp16", gpu_busy_share=0.56
+        ),
+        Silent("a GPU without tensor cores", matmul_share=0.6, tensor_core_share=0.0, tensor_cores="none"),
+        Silent("bf16: most of it is there", matmul_share=0.6, tensor_core_share=0.9, tensor_cores="tf32"),
+        Silent("matrix products are not what counts", matmul_share=0.03, tensor_core_share=0.0, tensor_cores="tf32"),
+    )

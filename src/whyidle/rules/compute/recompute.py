@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+
+
+class Recompute(Rule):
+    """The forward pass runs a second time during backward: activation checkpointing.
+
+    ## Why it costs time
+    Checkpointing frees activations and computes them again when backward needs them. That trades time
+    for memory: a full one adds a forward pass, about a third of the arithmetic of a step.
+
+    ## How we know
+    Kernels of forward operators run again under autograd's thread during backward.
+
+    ## When to ignore it
+    The model does not fit otherwise. The recording does not show how much memory was to spare:
+    `torch.cuda.max_memory_allocated()` against the size of the GPU does.
+    """
+
+    needs = (("recompute_share",),)
+    uses = ("gpu_busy_share",)
+
+    confidence = Threshold(
+        0.7, "probability", source="judgement, not calibrated yet: that it happens is seen, not that it could stop"
+    )
+    applies = Threshold(0.4, "probability", source="judgement: someone turned it on because memory was short")
+    selective = Threshold(0.5, "of recomputation", source="judgement: keeping half of the layers' activations")
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        lost = m.number("recompute_share")
+        busy = m.get("gpu_busy_share", 1.0)
+        yield from self.finding(
+            f"Activation checkpointing computes the forward pass again, which costs {lost:.0%} of the step.",
+            lost_share=lost,
+            confidence=self.confidence,
+            seen=f"forward kernels that run again during backward: {lost:.0%} of the time",
+            locations=m.one("recompute_share").locations,
+            fixes=(
+                Fix(
+                    "turn it off if memory allows",
+                    "model.gradient_checkpointing_disable()  # transformers; else: no torch.utils.checkpoint",
+                    effort="setting",
+                    applies=self.applies * busy,
+                    risk="out of memory: check torch.cuda.max_memory_allocated() first",
+                    edits=(Edit("remove_device", {"class": "recompute"}),),
+                ),
+                Fix(
+                    "checkpoint only some layers",
+                    "x = checkpoint(layer, x, use_reentrant=False) if i % 2 else layer(x)",
+                    effort="code",
+                    applies=self.applies * busy,
+                    risk="needs memory for the activations of the others",
+                    edits=(Edit("scale_device", {"class": "recompute"}, {"factor": self.selective}),),
+                ),
+            ),
+        )
+
+    cases = (
+        Fires("full checkpointing", recompute_share=0.22),
+        Silent("none", recompute_share=0.0),
+        Silent("one cheap layer", recompute_share=0.01),
+    )

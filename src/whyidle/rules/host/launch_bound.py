@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.host.shares import READ, unclaimed
+
+CAUSES = ("idle_dispatch_share", "idle_autograd_host_share", "idle_launch_latency_share")
+
+
+class LaunchBound(Rule):
+    """The CPU cannot launch work as fast as the GPU finishes it.
+
+    ## Why it costs time
+    In eager mode every operator costs the CPU some 5-20 µs in Python, the dispatcher and the launch.
+    If a kernel takes the GPU less than that, the GPU waits for the next launch, again and again. A
+    faster GPU changes nothing; a larger batch costs next to no extra time.
+
+    ## How we know
+    The GPU is idle, and when the next kernel at last starts, it had not been launched yet: the launching
+    thread was still inside an operator or in autograd, or the launch was on its way. Idle time in
+    `Optimizer.step`, in Python outside operators, or after a blocking read is counted by the rules
+    about those. With many short kernels it is the launches; with few launches per step look for slow
+    operators on the CPU instead.
+
+    ## When to ignore it
+    The profiler itself makes launches slower: with thousands per step a run without it may be bound far
+    less. Compare the step time with the profiler off before you rework anything. CUDA graphs need fixed
+    shapes and no synchronization inside the captured part.
+    """
+
+    needs = (CAUSES,)
+    uses = (
+        "launches_per_step", "kernel_median_s", "kernel_short_share", "gpu_idle_share", "compiled", *READ,
+    )  # fmt: skip
+
+    confidence = Threshold(0.75, "probability", source="judgement, not calibrated yet")
+    short_confidence = Threshold(0.9, "probability", source="as above, with kernels shorter than their launch")
+    few_confidence = Threshold(0.4, "probability", source="as above, where launches are too few to explain the gaps")
+    mostly_short = Threshold(0.5, "of kernels", source="the median kernel takes less than a launch (5-11 us measured)")
+    few = Threshold(
+        50, "launches per step", source="50 x 20 us = 1 ms; smaller than any step that we have seen this in"
+    )
+    inflated_launches = Threshold(500, "launches per step", source="docs/method.md: profiling cost shows from there")
+    inflated_idle = Threshold(0.2, "of window", source="docs/method.md, with the above")
+    applies = Threshold(0.5, "probability", source="judgement: graph breaks, changing shapes and CPU reads prevent it")
+    batch_applies = Threshold(0.4, "probability", source="judgement: memory and the learning recipe limit it")
+    host_left = Threshold(0.1, "of host time", source="10 us per graph and 2.5 us per 100 nodes, assumed; rounded up")
+    batch_left = Threshold(0.5, "of host time per sample", source="arithmetic: twice the batch, the same launches")
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        lost = unclaimed(m, *CAUSES)
+        largest = max((m.one(name) for name in CAUSES), key=lambda share: m.number(share.name))
+        yield from self.finding(
+            f"The CPU launches work more slowly than the GPU finishes it, which costs {lost:.0%} of the step.",
+            lost_share=lost,
+            confidence=self._confidence(m),
+            seen=self._seen(m, lost),
+            locations=largest.locations,
+            fixes=self._fixes(compiled="compiled" in m and bool(m.one("compiled").value)),
+        )
+
+    def _confidence(self, m: Measurements) -> float:
+        if m.get("launches_per_step", self.few) < self.few:
+            return self.few_confidence
+        if m.get("kernel_short_share", 0.0) >= self.mostly_short:
+            return self.short_confidence
+        return self.confidence
+
+    def _seen(self, m: Measurements, lost: float) -> str:
+        parts = [f"{lost:.0%} of the time the GPU is idle and its next kernel not launched yet"]
+        if "launches_per_step" in m:
+            parts.append(f"{m.number('launches_per_step'):.0f} launches per step")
+        if "kernel_median_s" in m:
+            parts.append(f"median kernel {m.number('kernel_median_s') * 1e6:.1f} µs")
+        seen = ", ".join(parts)
+        many = m.get("launches_per_step", 0.0) > self.inflated_launches
+        if many and m.get("gpu_idle_share", 0.0) > self.inflated_idle:
+            seen += "; the profiler slows such a step down: compare the step time without it"
+        return seen
+
+    def _fixes(self, *, compiled: bool) -> tuple[Fix, ...]:
+        host = {"cause": "dispatch,autograd_host,launch_latency"}
+        return (
+            Fix(
+                "replay the launches as CUDA graphs",
+                'model = torch.compile(model, mode="reduce-overhead")'
+                + ("  # compiled already: the mode is new" if compiled else ""),
+                effort="setting",
+                applies=self.applies,
+                risk="first steps compile for minutes; inputs need fixed shapes; graphs hold memory of their own",
+                edits=(
+                    Edit("merge_launches", {"range": "step"}),
+                    Edit("scale_host", host, {"factor": self.host_left}),
+                ),
+            ),
+            Fix(
+                "give each launch more work: a larger batch",
+                "DataLoader(..., batch_size=2 * batch_size)",
+                effort="setting",
+                applies=self.batch_applies,
+                risk="changes the learning recipe (learning rate, number of updates) and needs memory",
+                edits=(Edit("scale_host", {**host, "per": "sample"}, {"factor": self.batch_left}),),
+            ),
+        )
+
+    cases = (
+        Fires(
+            "a small model: four of five milliseconds are launches",
+            idle_dispatch_share=0.6,
+            idle_autograd_host_share=0.08,
+            idle_launch_latency_share=0.04,
+            launches_per_step=1258,
+            kernel_median_s=3e-6,
+            kernel_short_share=0.85,
+            gpu_idle_share=0.76,
+        ),
+        Fires(
+            "what removing the data wait uncovers",
+            idle_dispatch_share=0.177,
+            idle_autograd_host_share=0.0,
+            idle_launch_latency_share=0.074,
+        ),
+        Silent(
+            "GPU-bound: launches are queued ahead",
+            idle_dispatch_share=0.004,
+            idle_autograd_host_share=0.0,
+            idle_launch_latency_share=0.006,
+            launches_per_step=1500,
+        ),
+        Silent(
+            "the gaps follow blocking reads: sync.scalar_read",
+            idle_dispatch_share=0.1,
+            idle_autograd_host_share=0.0,
+            idle_launch_latency_share=0.02,
+            sync_scalar_lost_share=0.12,
+        ),
+    )

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.host.shares import READ, unclaimed
+
+
+class OptimizerLoop(Rule):
+    """`Optimizer.step` updates parameter after parameter, and the GPU waits for the launches.
+
+    ## Why it costs time
+    Adam takes about ten small kernels per parameter tensor. With hundreds of tensors that is thousands
+    of launches of a few microseconds each, which no GPU needs as long for as the CPU takes to launch.
+    `foreach=True` treats many tensors per launch, `fused=True` does the whole update in a few kernels.
+
+    ## How we know
+    The GPU is idle while the launching thread is inside `Optimizer.step`, and the step launches many
+    kernels there.
+
+    Since PyTorch 2.0 the built-in optimizers use foreach by default when all parameters are on the GPU,
+    so this is an older PyTorch, `foreach=False` or an optimizer of someone else. Fewer than a hundred
+    launches are probably foreach, for which `fused=True` is the next step.
+
+    ## When to ignore it
+    The optimizer has neither form, or its update is a small part of the step: `fused=True` then gains a
+    few percent at most. foreach needs temporary memory of about the size of the parameters.
+    """
+
+    needs = (("idle_optimizer_host_share", "optimizer_launches_per_step"),)
+    uses = ("launches_per_step", *READ)
+
+    loop = Threshold(100, "launches per step", source="foreach needs about one per operation and 100 tensors")
+    fused = Threshold(20, "launches per step", source="a fused optimizer stays below that: nothing to merge")
+    confidence = Threshold(0.9, "probability", source="judgement, not calibrated yet: place and count agree")
+    foreach_confidence = Threshold(0.5, "probability", source="judgement: foreach already, so the gain is smaller")
+    applies = Threshold(0.8, "probability", source="judgement: Adam, AdamW and SGD have it, most others have foreach")
+    residual = Threshold(0.1, "of host time", source="launches drop by two orders; docs/method.md, edit E8, rounded up")
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        launches = m.number("optimizer_launches_per_step")
+        if launches < self.fused:
+            return
+        lost = unclaimed(m, "idle_optimizer_host_share")
+        of = f" of {m.number('launches_per_step'):.0f}" if "launches_per_step" in m else ""
+        yield from self.finding(
+            f"Optimizer.step makes {launches:.0f} launches while the GPU waits, which costs {lost:.0%} of the step.",
+            lost_share=lost,
+            confidence=self.confidence if launches >= self.loop else self.foreach_confidence,
+            seen=f"{launches:.0f}{of} launches per step in Optimizer.step, the GPU idle there {lost:.0%} of the time",
+            locations=m.one("idle_optimizer_host_share").locations,
+            fixes=(
+                Fix(
+                    "update all parameters in a few kernels",
+                    "torch.optim.AdamW(model.parameters(), ..., fused=True)  # also Adam, SGD; others: foreach=True",
+                    effort="argument",
+                    applies=self.applies,
+                    risk="sums round differently, in the last digits",
+                    edits=(
+                        Edit("merge_launches", {"range": "Optimizer.step"}),
+                        Edit("scale_host", {"cause": "optimizer_host"}, {"factor": self.residual}),
+                    ),
+                ),
+            ),
+        )
+
+    cases = (
+        Fires("Adam over 161 tensors", idle_optimizer_host_share=0.14, optimizer_launches_per_step=1770),
+        Fires("foreach, still host-bound", idle_optimizer_host_share=0.13, optimizer_launches_per_step=60),
+        Silent("the GPU is still busy with backward", idle_optimizer_host_share=0.01, optimizer_launches_per_step=1770),
+        Silent("few launches: fused already", idle_optimizer_host_share=0.06, optimizer_launches_per_step=4),
+    )

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+
+
+class WorkerStartup(Rule):
+    """Most of the wait for data is for the first batch: the DataLoader's workers are starting.
+
+    ## Why it costs time
+    Without `persistent_workers=True` every `for batch in loader:` starts all workers again, each of
+    which receives the data set object (pickled, where workers are spawned) and imports the script's
+    modules. Nothing can be trained on until one worker has made a whole batch by itself.
+
+    ## How we know
+    The loader has worker processes, at least four steps were recorded, and at least half of the GPU's
+    wait in `DataLoader.__next__` falls into the first batch. Starting the processes happens before
+    `__next__`, in the iterator's constructor, so the true cost is higher than what we count.
+
+    ## When to ignore it
+    Epochs are long: the start is paid once per epoch, while the share here is that of the recording.
+    The first epoch pays it in any case, and reading cold files for the first time looks the same.
+    """
+
+    needs = (("idle_loader_share", "loader_in_process", "loader_first_wait_share", "steps"),)
+
+    concentrated = Threshold(
+        0.5, "of idle_loader", source="an even wait puts at most 1/4 there with four steps; twice that"
+    )
+    enough_steps = Threshold(4, "steps", source="with fewer, the first batch is an ordinary share of the recording")
+    confidence = Threshold(0.6, "probability", source="judgement, not calibrated yet: cold storage looks the same")
+    applies = Threshold(0.8, "probability", source="judgement: needs a loader that lives as long as the training")
+    residual = Threshold(0.1, "of the wait", source="judgement: the first epoch still pays, one in ten assumed")
+
+    @classmethod
+    def startup_share(cls, m: Measurements) -> float:
+        """Return the idle share of the window that is worker start-up; 0 where the wait is spread over the steps."""
+        first = m.get("loader_first_wait_share", 0.0)
+        if m.get("steps", 0.0) < cls.enough_steps or first < cls.concentrated:
+            return 0.0
+        return m.get("idle_loader_share", 0.0) * first
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if m.one("loader_in_process").value:
+            return
+        lost = self.startup_share(m)
+        yield from self.finding(
+            f"The DataLoader's workers start while the GPU waits, {lost:.0%} of the recorded time.",
+            lost_share=lost,
+            confidence=self.confidence,
+            seen=(
+                f"{m.number('loader_first_wait_share'):.0%} of the wait for data falls into the first of "
+                f"{m.number('steps'):.0f} steps; over a whole epoch the share is smaller"
+            ),
+            locations=m.one("idle_loader_share").locations,
+            fixes=(
+                Fix(
+                    "keep the workers between epochs",
+                    "DataLoader(..., persistent_workers=True)",
+                    effort="argument",
+                    applies=self.applies,
+                    risk="workers keep their memory between epochs, also those of a validation loader",
+                    edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
+                ),
+            ),
+        )
+
+    cases = (
+        Fires(
+            "one long first batch",
+            idle_loader_share=0.3,
+            loader_in_process=False,
+            loader_first_wait_share=0.95,
+            steps=10,
+        ),
+        Silent(
+            "every batch is late: input.workers_too_few",
+            idle_loader_share=0.3,
+            loader_in_process=False,
+            loader_first_wait_share=0.12,
+            steps=10,
+        ),
+        Silent(
+            "a single step: its batch is the first and the last",
+            idle_loader_share=0.3,
+            loader_in_process=False,
+            loader_first_wait_share=1.0,
+            steps=1,
+        ),
+        Silent(
+            "no workers to start: input.workers_zero",
+            idle_loader_share=0.3,
+            loader_in_process=True,
+            loader_first_wait_share=0.9,
+            steps=10,
+        ),
+    )

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.evidence import Value
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+
+
+class PageableH2d(Rule):
+    """Batches are copied to the GPU from pageable memory, and nothing else runs meanwhile.
+
+    ## Why it costs time
+    The GPU can read only pinned (page-locked) host memory. A copy from an ordinary tensor goes
+    through a small pinned buffer of the driver: it reaches a part of the bus's bandwidth, and the CPU
+    waits for it. `non_blocking=True` changes nothing as long as the source is not pinned.
+
+    ## How we know
+    The recording names the copies `Memcpy HtoD (Pageable -> Device)`, and no kernel runs beside them.
+
+    ## When to ignore it
+    The copies are short against the step. Pinned memory cannot be swapped: on a machine that is short
+    of memory, or with very many workers, leave it. Pinned copies on the default stream still run
+    between kernels; only a stream of their own puts them beside kernels.
+    """
+
+    needs = (("h2d_pageable_exposed_share",),)
+    uses = ("h2d_pageable_share", "h2d_bytes_per_step", "gpu_busy_share")
+
+    confidence = Threshold(0.9, "probability", source="the recording names the kind of memory; not calibrated yet")
+    applies = Threshold(
+        0.5, "probability", source="judgement: takes off the CPU's wait and a third of the copy, not all"
+    )
+    overlap_applies = Threshold(0.7, "probability", source="judgement: needs the batch one step ahead")
+    pinned = Threshold(0.71, "of the copy", source="0.646 to 0.459 s in stas00/ml-engineering's pinning benchmark")
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        exposed = m.one("h2d_pageable_exposed_share")
+        lost = m.number(exposed.name)
+        volume = f", {m.number('h2d_bytes_per_step') / 1e6:.1f} MB per step" if "h2d_bytes_per_step" in m else ""
+        total = m.get("h2d_pageable_share", lost)
+        yield from self.finding(
+            f"Copies to the GPU start from pageable memory and hold everything up for {lost:.0%} of the step.",
+            lost_share=lost,
+            confidence=self.confidence,
+            seen=f"Memcpy HtoD (Pageable) takes {total:.0%} of the time{volume}; beside {lost:.0%} no kernel runs",
+            locations=exposed.locations,
+            fixes=self._fixes(),
+        )
+
+    def _fixes(self) -> tuple[Fix, ...]:
+        pageable: dict[str, Value] = {"copy": "HtoD", "pinned": False}
+        return (
+            Fix(
+                "pin the batches and do not wait for their copies",
+                "DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
+                effort="argument",
+                applies=self.applies,
+                risk="pinned memory cannot be swapped out; a pinned tensor must not be changed before its copy is done",
+                edits=(
+                    Edit("remove_sync", {"kind": "pageable_copy"}),
+                    Edit("scale_device", pageable, {"factor": self.pinned}),
+                ),
+            ),
+            Fix(
+                "copy the next batch on a stream of its own",
+                "copies = torch.cuda.Stream()\n"
+                "with torch.cuda.stream(copies):\n"
+                "    following = following.to(device, non_blocking=True)  # pinned\n"
+                "torch.cuda.current_stream().wait_stream(copies)  # before its first use\n"
+                "following.record_stream(torch.cuda.current_stream())",
+                effort="code",
+                applies=self.overlap_applies,
+                risk="GPU memory for a second batch",
+                edits=(
+                    Edit("remove_sync", {"kind": "pageable_copy"}),
+                    Edit("overlap_copies", pageable, {"factor": self.pinned}),
+                ),
+            ),
+        )
+
+    cases = (
+        Fires(
+            "unpinned images, 12% of the step",
+            h2d_pageable_exposed_share=0.12,
+            h2d_pageable_share=0.13,
+            h2d_bytes_per_step=77e6,
+        ),
+        Silent("beside kernels of another stream", h2d_pageable_exposed_share=0.0, h2d_pageable_share=0.12),
+        Silent("short copies: the gain lies elsewhere", h2d_pageable_exposed_share=0.008, h2d_pageable_share=0.008),
+    )
