@@ -68,6 +68,8 @@ CATALOG: dict[str, Quantity] = {
     "kernel_mean_s": Quantity("s", "mean kernel", GPU),
     "kernel_short_share": Quantity("of kernels", "kernels of less than 10 us", GPU),
     "launch_latency_s": Quantity("s", "median time from launch call to start, on an idle stream", HOST),
+    "launch_bound_share": Quantity("of window", "GPU idle in gaps below 1 ms: dispatch, autograd, launch latency", HOST),
+    "host_stall_share": Quantity("of window", "GPU idle in gaps of 1 ms and more: dispatch, autograd", HOST),
     "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", HOST),
     "gc_pauses": Quantity("count", "garbage collections or host pauses taken for them", STACKS),
     # compute

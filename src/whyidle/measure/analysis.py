@@ -1,0 +1,174 @@
+"""What every question asks of one trace: its timeline, its devices' idle time, and shares of the window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from whyidle.measure.attribution import Attribution, HostCauses
+from whyidle.measure.timeline import Index, Timeline
+from whyidle.model.evidence import Ints, Kind, Trace
+from whyidle.model.finding import Location
+from whyidle.model.intervals import Intervals, clip, intersect, overlap, subtract, union
+
+PLACES = 3  # locations that a measurement carries
+
+
+class Analysis:
+    """One trace with its devices' attribution. Several devices: shares are weighted by the length of their windows."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.t = Timeline(trace)
+        self.host = HostCauses(self.t)
+        self.devices = [Attribution(self.host, device) for device in self.t.device_ids]
+
+    # windows and shares
+
+    @cached_property
+    def device_window(self) -> int:
+        """Return the windows of all devices together, ns; never zero."""
+        return max(sum(a.high - a.low for a in self.devices), 1)
+
+    def share(self, time: float) -> float:
+        """Return device time in ns as a share of the window."""
+        return time / self.device_window
+
+    def host_share(self, index: Index) -> float:
+        """Return the time that these host slices cover as a share of the window."""
+        low, high = self.t.whole_window
+        return clip(self.t.spans(index), low, high).total / max(high - low, 1)
+
+    def device_time(self, index: Index) -> dict[int, Intervals]:
+        """Return when these device slices ran inside the window, by device."""
+        d = self.t.device
+        return {
+            a.device: clip(union(d.start[mine], d.end[mine]), a.low, a.high)
+            for a in self.devices
+            for mine in [index[d.device[index] == a.device]]
+        }
+
+    def device_share(self, index: Index) -> float:
+        """Return the time that these device slices ran as a share of the window."""
+        return self.share(sum(spans.total for spans in self.device_time(index).values()))
+
+    def exposed_share(self, index: Index) -> float:
+        """Return the part of that time beside which no other kernel ran, as a share of the window."""
+        d = self.t.device
+        others = np.ones(len(d), np.bool_)
+        others[index] = False
+        beside = self.device_time(np.flatnonzero(others & (d.kind == Kind.KERNEL)))
+        alone = (subtract(spans, beside[device])[0].total for device, spans in self.device_time(index).items())
+        return self.share(sum(alone))
+
+    def idle(self, cause: str) -> Iterator[tuple[Attribution, Intervals]]:
+        """Yield for each device the idle time of this cause."""
+        for a in self.devices:
+            yield a, a.pieces.of(cause)
+
+    def idle_share(self, cause: str) -> float:
+        return self.share(sum(a.pieces.totals()[cause] for a in self.devices))
+
+    def idle_inside(self, cause: str, host_slices: Index) -> float:
+        """Return the idle time of this cause that falls inside these host slices, as a share of the window."""
+        spans = self.t.spans(host_slices)
+        return self.share(sum(int(overlap(idle.start, idle.end, spans).sum()) for _, idle in self.idle(cause)))
+
+    # steps
+
+    @cached_property
+    def steps(self) -> int:
+        return len(self.t.steps)
+
+    def per_step(self, times: Ints) -> float:
+        """Return how many of these times fall into the steps, per step; of the whole window where there are none."""
+        if not self.steps:
+            return float(len(times))
+        inside = (times >= self.t.steps.start[0]) & (times < self.t.steps.end[-1])
+        return np.count_nonzero(inside) / self.steps
+
+    # places
+
+    def places(self, cause: str, host_slices: Index | None = None) -> tuple[Location, ...]:
+        """Return where the most idle time of a cause is: inside which host slices, else as bare stretches of time."""
+        found: list[tuple[int, Location]] = []
+        for a, idle in self.idle(cause):
+            if host_slices is not None and len(host_slices):
+                h = self.t.host
+                time = overlap(h.start[host_slices], h.end[host_slices], idle)
+                for row in np.argsort(-time, kind="stable")[:PLACES]:
+                    if time[row] > 0:
+                        i = int(host_slices[row])
+                        where = self.t.location(int(h.start[i]), int(h.end[i]), self.t.host_name(i), a.device)
+                        found.append((int(time[row]), where))
+            else:
+                length = idle.lengths
+                for row in np.argsort(-length, kind="stable")[:PLACES]:
+                    start, end = int(idle.start[row]), int(idle.end[row])
+                    found.append((int(length[row]), self.t.location(start, end, self.doing(start, end), a.device)))
+        found.sort(key=lambda item: -item[0])
+        return tuple(where for _, where in found[:PLACES])
+
+    def doing(self, start: int, end: int) -> str | None:
+        """Return what the busiest launching thread was inside of in the middle of this time, as named in the recording."""
+        for thread in self.t.launched_threads:
+            middle = np.array([(start + end) // 2])
+            around = self.t.enclosing(middle, np.array([thread]), self.named)[0]
+            if around >= 0:
+                return self.t.host_name(int(around))
+        return None
+
+    @cached_property
+    def named(self) -> Index:
+        """Return the host slices that tell a person where they are in their program."""
+        return np.flatnonzero(self.t.host.kind <= Kind.PYTHON)
+
+    def device_places(self, index: Index) -> tuple[Location, ...]:
+        """Return the longest of these device slices."""
+        d = self.t.device
+        length = d.end[index] - d.start[index]
+        rows = index[np.argsort(-length, kind="stable")[:PLACES]]
+        return tuple(
+            self.t.location(int(d.start[i]), int(d.end[i]), self.t.trace.strings[d.name[i]], int(d.device[i]))
+            for i in rows
+        )
+
+    def host_places(self, index: Index) -> tuple[Location, ...]:
+        """Return the longest of these host slices."""
+        h = self.t.host
+        rows = index[np.argsort(h.start[index] - h.end[index], kind="stable")[:PLACES]]
+        return tuple(self.t.location(int(h.start[i]), int(h.end[i]), self.t.host_name(i)) for i in rows)
+
+    # which operator launched what
+
+    @cached_property
+    def launching_op(self) -> Index:
+        """Return for each device slice the innermost operator that launched it, -1 unknown."""
+        h = self.t.host
+        known = np.flatnonzero(self.t.launch >= 0)
+        calls = self.t.launch[known]
+        found = np.full(len(self.t.device), -1, np.intp)
+        found[known] = self.t.enclosing(h.start[calls], h.thread[calls], self.t.of_kind(Kind.OP))
+        return found
+
+    def launched_inside(self, host_slices: Index) -> Index:
+        """Return the device slices that were launched inside these host slices, on the same thread."""
+        t, h = self.t, self.t.host
+        known = np.flatnonzero(t.launch >= 0)
+        if not len(host_slices) or not len(known):
+            return np.empty(0, np.intp)
+        calls = t.launch[known]
+        inside = np.zeros(len(known), np.bool_)
+        for thread in np.unique(h.thread[host_slices]):
+            mine = np.flatnonzero(h.thread[calls] == thread)
+            spans = t.spans(host_slices[h.thread[host_slices] == thread])
+            start = h.start[calls[mine]]
+            place = np.searchsorted(spans.start, start, "right") - 1
+            inside[mine] = (place >= 0) & (spans.end[np.maximum(place, 0)] > start)
+        return known[inside]
+
+
+def common(a: Intervals, b: Intervals) -> int:
+    """Return how much time two sets share, ns."""
+    return intersect(a, b)[0].total

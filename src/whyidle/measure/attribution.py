@@ -1,0 +1,382 @@
+"""Each idle nanosecond of a device gets exactly one cause.
+
+A gap ends with an operation. If that was launched before the gap began, the GPU had work and did not start
+it: the causes of `queued`. If it was launched later, the host was late: from the start of the gap to the launch
+call the causes of `HOST_CAUSES`, the first that applies, and launch latency from there on.
+The causes of a gap are disjoint and sum to the gap (tests/laws/test_attribution.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyidle.measure import names
+from whyidle.measure.timeline import Index, Mask, Timeline
+from whyidle.model.evidence import Ints, Kind
+from whyidle.model.finding import CAUSES
+from whyidle.model.intervals import (
+    NOTHING,
+    Intervals,
+    clip,
+    complement,
+    intersect,
+    subtract,
+    union,
+)
+
+CODE = {cause: code for code, cause in enumerate(CAUSES)}
+
+# ns. Consecutive kernels of one stream start within 30 us of each other (HTA's consecutive_kernel_delay); an operation
+# that waits for one of another stream starts within 8 us of its end (kineto resnet50 and HTA recordings).
+KERNEL_GAP = 30_000
+STREAM_WAIT = 8_000
+# A launch that takes longer than this many times the median did not merely travel.
+SLOW_LAUNCH = 5
+SLOW_LAUNCH_FLOOR = 50_000
+# ns: clocks of host and device agree to about this much in one recording.
+CLOCK_SLACK = 5_000
+SHORTEST_BLOCK = 5_000
+# ns: a driver call that takes this long with the GPU idle is a first use: code is loaded or compiled (CUDA loads
+# lazily), an autotuner runs. Launches take 2-30 us.
+FIRST_USE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaps:
+    """The idle time of one device: [start, end) ns, and the operation that ends each gap."""
+
+    span: Intervals
+    next_op: Index  # device slice, -1 for the gap at the end of the window
+    launch: Index  # host slice that launched it, -1 unknown
+
+    def __len__(self) -> int:
+        return len(self.span)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """Idle time with its cause, in any order. `gap` is the index of the gap that a piece belongs to."""
+
+    start: Ints
+    end: Ints
+    cause: NDArray[np.int8]
+    gap: Index
+
+    def of(self, cause: str) -> Intervals:
+        mine = self.cause == CODE[cause]
+        return union(self.start[mine], self.end[mine])
+
+    def totals(self) -> dict[str, int]:
+        """Return ns by cause, every cause named."""
+        sums = np.bincount(self.cause, weights=self.end - self.start, minlength=len(CAUSES))
+        return {cause: int(sums[code]) for cause, code in CODE.items()}
+
+
+class HostCauses:
+    """What host threads were doing, as sets of time by thread and cause: the part of attribution all devices share."""
+
+    # in order of priority; what is left is python, or unknown where operators were not recorded
+    ORDER = (
+        "data_wait", "checkpoint", "evaluation", "logging", "sync_return", "allocator", "h2d_prep", "gc", "compile",
+        "optimizer_host", "autograd_host", "dispatch",
+    )  # fmt: skip
+
+    def __init__(self, t: Timeline) -> None:
+        self.t = t
+        self._sets: dict[tuple[int, str], Intervals] = {}
+
+    def spans(self, thread: int, cause: str) -> Intervals:
+        """Return when this thread was busy with this cause."""
+        key = thread, cause
+        if key not in self._sets:
+            index = self.slices[cause]
+            mine = index[self.t.host.thread[index] == thread]
+            self._sets[key] = self.t.spans(mine)
+        return self._sets[key]
+
+    @cached_property
+    def slices(self) -> dict[str, Index]:
+        """Return the host slices that stand for each cause."""
+        t = self.t
+        ranges = (Kind.RANGE, Kind.PYTHON)
+        load = np.concatenate((t.host_like(names.LOADER, *ranges), t.host_like(names.DATA_RANGE, Kind.RANGE)))
+        autograd = self.autograd_ops
+        ops = t.of_kind(Kind.OP)
+        return {
+            "data_wait": np.sort(load),
+            "checkpoint": t.host_like(names.CHECKPOINT, *ranges),
+            "evaluation": t.host_like(names.EVALUATION, *ranges),
+            "logging": t.host_like(names.LOGGING, *ranges),
+            "sync_return": self.blocking,
+            "allocator": t.host_like(names.ALLOCATOR, Kind.RUNTIME),
+            "h2d_prep": self.h2d_preparation,
+            "gc": t.host_like(names.GARBAGE, *ranges),
+            "compile": np.union1d(t.host_like(names.COMPILE, *ranges), self.first_uses),
+            "optimizer_host": t.host_like(names.OPTIMIZER, *ranges),
+            "autograd_host": autograd,
+            "dispatch": np.union1d(np.setdiff1d(ops, autograd, assume_unique=True), t.of_kind(Kind.RUNTIME)),
+        }
+
+    @cached_property
+    def copies(self) -> tuple[Index, Index]:
+        """Return the calls that launched host-to-device copies, and those that launched device-to-host copies."""
+        up = self.t.launch[self.t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)]
+        down = self.t.launch[self.t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY)]
+        return np.unique(up[up >= 0]), np.unique(down[down >= 0])
+
+    @cached_property
+    def blocking(self) -> Index:
+        """Return the calls that hold the host until the GPU has finished: synchronisations and reads back.
+
+        A copy to pageable host memory returns only when it is done, whatever its name says.
+        """
+        up, down = self.copies
+        calls = np.union1d(self.t.host_like(names.BLOCKING, Kind.RUNTIME), down)
+        return np.setdiff1d(calls, up, assume_unique=True)
+
+    @cached_property
+    def first_uses(self) -> Index:
+        """Return the driver calls that load code, by their name or because nothing else takes them so long."""
+        t = self.t
+        calls = t.of_kind(Kind.RUNTIME)
+        slow = calls[t.host.end[calls] - t.host.start[calls] >= FIRST_USE]
+        slow = np.setdiff1d(slow, np.concatenate((self.blocking, self.copies[0], t.host_like(names.ALLOCATOR))))
+        return np.union1d(slow, t.host_like(names.MODULE_LOAD, Kind.RUNTIME))
+
+    @cached_property
+    def h2d_preparation(self) -> Index:
+        """Return the host side of host-to-device copies: the calls, and the operators around them."""
+        t = self.t
+        up = self.copies[0]
+        movers = t.host_like(names.TO_DEVICE, Kind.OP)
+        around = t.enclosing(t.host.start[up], t.host.thread[up], movers)
+        pin = t.host_like(names.PIN, Kind.OP)
+        return np.unique(np.concatenate((up, around[around >= 0], pin)))
+
+    @cached_property
+    def autograd_ops(self) -> Index:
+        """Return the operators that the backward pass runs."""
+        t = self.t
+        roots = t.host_like(names.BACKWARD, Kind.OP)
+        if not len(roots):
+            return roots
+        ops = t.of_kind(Kind.OP)
+        inside = np.zeros(len(ops), np.bool_)
+        for thread in np.unique(t.host.thread[roots]):
+            mine = t.host.thread[ops] == thread
+            spans = t.spans(roots[t.host.thread[roots] == thread])
+            start = t.host.start[ops[mine]]
+            place = np.searchsorted(spans.start, start, "right") - 1
+            inside[mine] = (place >= 0) & (spans.end[np.maximum(place, 0)] > start)
+        return ops[inside]
+
+    @cached_property
+    def operators_recorded(self) -> bool:
+        return bool(np.isin(self.t.host.kind, (Kind.OP, Kind.PYTHON)).any())
+
+
+class Attribution:
+    """The idle time of one device, explained."""
+
+    def __init__(self, host: HostCauses, device: int) -> None:
+        self.host, self.t, self.device = host, host.t, device
+        self.low, self.high = self.t.window(device)
+
+    @cached_property
+    def ops(self) -> Index:
+        """Return the device slices of this device that touch the window."""
+        d = self.t.device
+        return np.flatnonzero((d.device == self.device) & (d.end > self.low) & (d.start < self.high))
+
+    @cached_property
+    def busy(self) -> Intervals:
+        """Return the union of kernels, copies and fills over the window."""
+        d = self.t.device
+        return clip(union(d.start[self.ops], d.end[self.ops]), self.low, self.high)
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        """Return the complement of `busy`; of operations that start together, the one that was launched first counts."""
+        t = self.t
+        span = complement(self.busy, self.low, self.high)
+        starts = t.device.start[self.ops]
+        place = np.searchsorted(starts, span.end, "left")
+        ends_with_op = (place < len(starts)) & (span.end < self.high)
+        place = np.minimum(place, max(len(starts) - 1, 0))
+        ends_with_op &= starts[place] == span.end
+        launch_start = np.where(t.launch >= 0, t.host.start[t.launch], np.iinfo(np.int64).max)[self.ops]
+        last = np.searchsorted(starts, span.end, "right")
+        for row in np.flatnonzero(ends_with_op & (last - place > 1)):
+            place[row] += int(np.argmin(launch_start[place[row] : last[row]]))
+        next_op = np.where(ends_with_op, self.ops[place], -1)
+        launch = np.where(next_op >= 0, t.launch[next_op], -1)
+        return Gaps(span, next_op, launch)
+
+    @cached_property
+    def launch_start(self) -> Ints:
+        """Return for each gap when its operation was launched; the end of the gap where that is not known."""
+        g = self.gaps
+        return np.where(g.launch >= 0, self.t.host.start[g.launch], g.span.end)
+
+    @cached_property
+    def late(self) -> Mask:
+        """Return for each gap whether the host launched its operation only after the GPU had run dry.
+
+        The gap at the end of the window ends with no operation: there, too, nothing had been launched.
+        """
+        g = self.gaps
+        known = (g.launch >= 0) & (self.launch_start > g.span.start)
+        return known | ((g.next_op < 0) & (len(self.t.launched_threads) > 0))
+
+    @cached_property
+    def latency(self) -> float | None:
+        """Return the median time from a launch call to the start of its operation on an idle GPU, ns."""
+        rows = self.late & (self.gaps.launch >= 0)
+        took = (self.gaps.span.end - self.launch_start)[rows]
+        return float(np.median(took)) if len(took) else None
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """Return all idle time, each piece with its cause."""
+        parts = [self.queued(), self.launching(), *self.waiting_for_host()]
+        return Pieces(
+            np.concatenate([p.start for p in parts]),
+            np.concatenate([p.end for p in parts]),
+            np.concatenate([p.cause for p in parts]),
+            np.concatenate([p.gap for p in parts]),
+        )
+
+    @cached_property
+    def in_call(self) -> Mask:
+        """Return for each gap whether its launch call began before the gap and returned well inside it.
+
+        A launch takes microseconds; one that takes this long loads code, compiles, or waits for a lock of the driver.
+        """
+        g = self.gaps
+        returned = np.where(g.launch >= 0, self.t.host.end[g.launch], 0)
+        began = (g.launch >= 0) & (self.launch_start <= g.span.start)
+        return began & (np.minimum(returned, g.span.end) - g.span.start > KERNEL_GAP)
+
+    def queued(self) -> Pieces:
+        """Return the gaps before operations that had been launched in time, or of which the launch is not known."""
+        rows = np.flatnonzero(~self.late & ~self.in_call)
+        g, d = self.gaps, self.t.device
+        length = g.span.lengths[rows]
+        op = g.next_op[rows]
+        cause = self.stalled(rows)
+        cause[length <= KERNEL_GAP] = CODE["kernel_gap"]
+        cause[(length <= STREAM_WAIT) & (d.stream[op] != self.previous_stream[rows])] = CODE["stream_wait"]
+        cause[(g.launch[rows] < 0) | (op < 0)] = CODE["unknown"]
+        return Pieces(g.span.start[rows], g.span.end[rows], cause, rows)
+
+    def stalled(self, rows: Index) -> NDArray[np.int8]:
+        """Return why operations that were launched did not start: collectives wait for a peer, of others we know nothing."""
+        collective = self.t.strings_like(names.COLLECTIVE)[self.t.device.name[self.gaps.next_op[rows]]]
+        return np.where(collective, CODE["peer_wait"], CODE["queue_stall"]).astype(np.int8)
+
+    @cached_property
+    def previous_stream(self) -> Ints:
+        """Return for each gap the stream of the operation at whose end it begins."""
+        d = self.t.device
+        order = self.ops[np.argsort(d.end[self.ops], kind="stable")]
+        place = np.searchsorted(d.end[order], self.gaps.span.start, "right") - 1
+        return np.where(place >= 0, d.stream[order[np.maximum(place, 0)]], -1)
+
+    def launching(self) -> Pieces:
+        """Return gaps from the launch call on: latency, then a call that took too long, then a wait nobody explains."""
+        g, t = self.gaps, self.t
+        rows = np.flatnonzero((self.late & (g.launch >= 0)) | self.in_call)
+        start, end = np.maximum(self.launch_start[rows], g.span.start[rows]), g.span.end[rows]
+        latency = np.where(self.late[rows], int(max(SLOW_LAUNCH * (self.latency or 0), SLOW_LAUNCH_FLOOR)), 0)
+        travelled = np.minimum(start + latency, end)
+        returned = np.maximum(np.minimum(t.host.end[g.launch[rows]], end), travelled)
+        up = np.isin(g.launch[rows], self.host.copies[0])
+        slow = np.where(returned - start >= FIRST_USE, CODE["compile"], CODE["dispatch"])
+        rest = np.where(end - returned <= KERNEL_GAP, CODE["launch_latency"], self.stalled(rows))
+        cause = np.concatenate((np.full(len(rows), CODE["launch_latency"]), np.where(up, CODE["h2d_prep"], slow), rest))
+        starts = np.concatenate((start, travelled, returned))
+        ends = np.concatenate((travelled, returned, end))
+        keep = ends > starts
+        return Pieces(starts[keep], ends[keep], cause.astype(np.int8)[keep], np.tile(rows, 3)[keep])
+
+    def waiting_for_host(self) -> list[Pieces]:
+        """Return the part of late gaps before the launch call, by what the host was doing.
+
+        First what the launching thread did itself; where it did nothing that was recorded, what the other
+        launching threads did (autograd launches from a thread of its own while the main thread waits for it).
+        """
+        g = self.gaps
+        parts: list[Pieces] = []
+        late = np.flatnonzero(self.late)
+        main = self.t.launched_threads[0] if len(late) else -1
+        thread_of = np.where(g.launch[late] >= 0, self.t.host.thread[g.launch[late]], main)
+        for thread in np.unique(thread_of):
+            rows = late[thread_of == thread]
+            end = np.where(g.next_op[rows] >= 0, self.launch_start[rows], g.span.end[rows])
+            left = Intervals(g.span.start[rows], end)
+            others = [other for other in self.t.launched_threads if other != thread]
+            for group in ([thread], others):
+                for cause in HostCauses.ORDER:
+                    left, rows, found = self.take(left, rows, cause, [int(member) for member in group])
+                    parts += found
+            rest = "python" if self.host.operators_recorded else "unknown"
+            parts.append(Pieces(left.start, left.end, np.full(len(left), CODE[rest], np.int8), rows))
+        return parts
+
+    def take(
+        self, left: Intervals, rows: Index, cause: str, threads: list[int]
+    ) -> tuple[Intervals, Index, list[Pieces]]:
+        """Split off what of `left` these threads spent on `cause`; return what is still left, its gaps, the pieces."""
+        sets = [self.host.spans(thread, cause) for thread in threads]
+        sets = [s for s in sets if len(s)]
+        if not sets or not len(left):
+            return left, rows, []
+        what = sets[0] if len(sets) == 1 else merged(sets)
+        found, of_left, _ = intersect(left, what)
+        if not len(found):
+            return left, rows, []
+        rest, of_rest = subtract(left, what)
+        piece = Pieces(found.start, found.end, np.full(len(found), CODE[cause], np.int8), rows[of_left])
+        return rest, rows[of_rest], [piece]
+
+    @cached_property
+    def drained(self) -> tuple[Index, Ints]:
+        """Return for each gap the blocking call that drained the GPU, -1 none, and how much the fix could win, ns.
+
+        The host stood in the call when the GPU ran dry. Without the call it would have run ahead by the time
+        that it stood there while the GPU worked, so a gap shrinks by at most that, and by at most its host part.
+        """
+        g, t = self.gaps, self.t
+        calls = self.host.blocking
+        calls = calls[t.host.end[calls] - t.host.start[calls] > SHORTEST_BLOCK]
+        found = np.full(len(g), -1, np.intp)
+        won = np.zeros(len(g), np.int64)
+        if not len(calls) or not len(g):
+            return found, won
+        spans = Intervals(t.host.start[calls], np.maximum.accumulate(t.host.end[calls]))
+        place = np.searchsorted(spans.start, g.span.start, "right") - 1
+        hit = self.late & (place >= 0)
+        hit &= t.host.end[calls[np.maximum(place, 0)]] + CLOCK_SLACK >= g.span.start
+        found[hit] = calls[place[hit]]
+        stood = g.span.start - t.host.start[found]
+        host_part = np.where(g.next_op >= 0, self.launch_start, g.span.end) - g.span.start
+        won[hit] = np.minimum(stood, host_part)[hit]
+        return found, won
+
+    def largest(self, where: Intervals) -> tuple[int, int] | None:
+        """Return the longest interval of a set, the one to look at."""
+        if not len(where):
+            return None
+        longest = int(np.argmax(where.lengths))
+        return int(where.start[longest]), int(where.end[longest])
+
+
+def merged(sets: list[Intervals]) -> Intervals:
+    """Return the union of several sets."""
+    if not sets:
+        return NOTHING
+    return union(np.concatenate([s.start for s in sets]), np.concatenate([s.end for s in sets]))

@@ -1,0 +1,59 @@
+"""How much does the host do to keep the GPU fed: launches, kernel sizes, the optimizer's loop, pauses of the interpreter?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from whyidle.measure import names
+from whyidle.measure.analysis import Analysis
+from whyidle.measure.attribution import CODE
+from whyidle.model.evidence import Kind
+from whyidle.model.measurement import Measurement
+
+SHORT_KERNEL = 10_000  # ns: below about two launches (5 us each) a kernel cannot hide the next launch
+
+
+# ns: a host that only launches needs 5-500 us from one launch to the next; what takes longer is some other work
+LONG_GAP = 1_000_000
+HOST_WORK = ("dispatch", "autograd_host")
+
+
+def measure(a: Analysis) -> Iterator[Measurement]:
+    """Yield launches per step, kernel sizes, and the idle time of a host that launches too slowly."""
+    t, d = a.t, a.t.device
+    yield from starved(a)
+    kernels = np.flatnonzero(d.kind == Kind.KERNEL)
+    if len(kernels):
+        length = d.end[kernels] - d.start[kernels]
+        yield Measurement("kernel_median_s", float(np.median(length)) / 1e9)
+        yield Measurement("kernel_mean_s", float(np.mean(length)) / 1e9)
+        yield Measurement("kernel_short_share", float(np.mean(length < SHORT_KERNEL)))
+    launched = np.unique(t.launch[t.launch >= 0])
+    if a.steps and len(launched):
+        yield Measurement("launches_per_step", a.per_step(t.host.start[launched]))
+        optimizer = t.host_like(names.OPTIMIZER_STEP, Kind.RANGE)
+        if len(optimizer):
+            inside = np.unique(t.launch[a.launched_inside(optimizer)])
+            per_step = a.per_step(t.host.start[inside])
+            yield Measurement("optimizer_launches_per_step", per_step, locations=a.host_places(optimizer))
+    latencies = [device.latency for device in a.devices if device.latency is not None]
+    if latencies:
+        yield Measurement("launch_latency_s", float(np.median(latencies)) / 1e9)
+    if len(t.of_kind(Kind.PYTHON)):
+        pauses = t.host_like(names.GARBAGE, Kind.PYTHON, Kind.RANGE)
+        yield Measurement("gc_pauses", len(pauses), locations=a.host_places(pauses))
+
+
+def starved(a: Analysis) -> Iterator[Measurement]:
+    """Yield the idle time that slow launching causes, and that of long stretches of other host work."""
+    short = long = 0
+    for device in a.devices:
+        p, gap = device.pieces, device.gaps.span.lengths
+        length, is_short = p.end - p.start, gap[p.gap] < LONG_GAP
+        work = np.isin(p.cause, [CODE[cause] for cause in HOST_WORK])
+        short += int(length[is_short & (work | (p.cause == CODE["launch_latency"]))].sum())
+        long += int(length[work & ~is_short].sum())
+    yield Measurement("launch_bound_share", a.share(short), locations=a.places("dispatch"))
+    yield Measurement("host_stall_share", a.share(long), locations=a.places("dispatch"))

@@ -1,0 +1,129 @@
+"""Can this recording be believed? What is wrong with it lowers confidence, or forbids a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from whyidle.measure import names
+from whyidle.measure.analysis import Analysis
+from whyidle.model.evidence import Kind
+
+# ns: a stream runs one operation at a time; Kineto's rounding makes neighbours overlap by up to a few us.
+OVERLAP = 5_000
+# Of launches without a kernel: the profiler drops the first of a session (pytorch#192021).
+FEW_MISSING, MANY_MISSING = 0.02, 0.5
+FEW_OPERATIONS = 10
+LONGEST_GAP = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One thing wrong with a recording."""
+
+    message: str
+    confidence: float = 1.0  # what is left of it, 0-1
+    refuse: bool = False  # no verdict on this recording
+    hollow: bool = False  # nor any number about idle time
+
+
+def doubts(a: Analysis) -> Iterator[Doubt]:
+    """Yield what is wrong with a recording of GPU work."""
+    for check in (graph_capture, lost_kernels, few_operations, overlaps, step_numbers, one_long_gap, profiler_cost):
+        yield from check(a)
+
+
+def graph_capture(a: Analysis) -> Iterator[Doubt]:
+    """Capturing a CUDA or HIP graph launches nothing: its launches must not read as an idle GPU."""
+    captures = len(a.t.host_like(names.CAPTURE, Kind.RUNTIME))
+    if captures and missing_share(a) > MANY_MISSING:
+        yield Doubt(
+            "this records the capture of a CUDA/HIP graph, not its execution: kernels were noted, not run, "
+            "so the GPU's idle time here says nothing. Record the replay instead (after warm-up).",
+            refuse=True,
+            hollow=True,
+        )
+
+
+def missing_share(a: Analysis) -> float:
+    """Return the share of launch calls behind which no device operation was recorded.
+
+    Launches after the last one that has an operation do not count: the recording stopped before the GPU came to them.
+    """
+    t = a.t
+    matched = t.launch[t.launch >= 0]
+    calls = t.launch_calls
+    calls = calls[t.host.correlation[calls] >= 0]
+    if not len(calls):
+        return 0.0
+    if len(matched):
+        calls = calls[t.host.start[calls] <= t.host.start[matched].max()]
+    return 1 - float(np.isin(calls, t.launch).mean())
+
+
+def lost_kernels(a: Analysis) -> Iterator[Doubt]:
+    """Launches without kernels: the profiler lost some, so the GPU looks more idle than it was."""
+    share = missing_share(a)
+    if share <= FEW_MISSING or len(a.t.host_like(names.CAPTURE, Kind.RUNTIME)):
+        return
+    text = f"{share:.0%} of the launches have no GPU operation in the recording (the profiler dropped them): "
+    if share > MANY_MISSING:
+        yield Doubt(text + "too many for a verdict. Record again with a longer warm-up.", refuse=True, hollow=True)
+    else:
+        yield Doubt(text + "the GPU was less idle than it looks.", confidence=1 - share)
+
+
+def few_operations(a: Analysis) -> Iterator[Doubt]:
+    count = len(a.t.device)
+    if count < FEW_OPERATIONS:
+        noun = "operation was" if count == 1 else "operations were"
+        yield Doubt(f"only {count} GPU {noun} recorded, too few to speak for a job.", refuse=True)
+
+
+def overlaps(a: Analysis) -> Iterator[Doubt]:
+    """Operations of one stream that overlap: a corrupt duration (Hyperloom#1116) or a clock that jumped."""
+    d = a.t.device
+    order = np.lexsort((d.start, d.stream, d.device))
+    same = (d.stream[order][1:] == d.stream[order][:-1]) & (d.device[order][1:] == d.device[order][:-1])
+    beyond = (d.end[order][:-1] - d.start[order][1:])[same]
+    bad = beyond[beyond > OVERLAP]
+    if len(bad):
+        share = len(bad) / len(d)
+        yield Doubt(
+            f"{len(bad):,} of {len(d):,} GPU operations overlap the next of their stream by more than "
+            f"{OVERLAP / 1000:.0f} us (worst {bad.max() / 1e6:.3g} ms): their durations are doubtful.",
+            confidence=max(1 - share * 10, 0.5),
+        )
+
+
+def step_numbers(a: Analysis) -> Iterator[Doubt]:
+    number = a.t.steps.number
+    if len(number) > 1 and a.t.steps.source == "ProfilerStep":
+        missing = int(number[-1] - number[0]) + 1 - len(number)
+        if missing > 0:
+            yield Doubt(f"{missing} profiler steps are missing between {number[0]} and {number[-1]}.", confidence=0.9)
+
+
+def one_long_gap(a: Analysis) -> Iterator[Doubt]:
+    """A window that is nearly all one gap is no picture of steady work."""
+    for device in a.devices:
+        window = device.high - device.low
+        lengths = device.gaps.span.lengths
+        if len(lengths) and not a.steps and lengths.max() > LONGEST_GAP * window:
+            yield Doubt(
+                f"{lengths.max() / window:.0%} of the recording is a single gap, and no steps were found: "
+                "this may not be steady work. Record several steps (prof.step()).",
+                confidence=0.5,
+            )
+
+
+def profiler_cost(a: Analysis) -> Iterator[Doubt]:
+    """With Python stacks the profiler itself takes host time, which shows as an idle GPU."""
+    if len(a.t.of_kind(Kind.PYTHON)) and a.idle_share("python") + a.idle_share("dispatch") > 0.2:
+        yield Doubt(
+            "recorded with_stack=True, which slows Python down: host causes are overstated. "
+            "Confirm with a recording without stacks.",
+            confidence=0.9,
+        )
