@@ -1,14 +1,101 @@
+"""Files in, evidence out. Nothing else in whyidle parses."""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from whyidle.model.evidence import Run
-from whyidle.read.base import Progress, Reader
-from whyidle.read.kineto import Kineto
+from whyidle.errors import WhyIdleError
+from whyidle.model.evidence import Ignored, Run, Trace
+from whyidle.read.base import RECORD, Progress, Reader, UnreadableError
+from whyidle.read.find import Found, find, rank_in_name
 
 __all__ = ["Progress", "Reader", "load"]
 
+NAMED = 3  # files that a message lists by name
+
 
 def load(paths: Sequence[str | Path], progress: Progress | None = None) -> Run:
-    return Run(traces=tuple(Kineto().read(Path(p), progress) for p in paths))
+    """Read everything under `paths` as the evidence of one job.
+
+    Of several traces of one rank the newest is judged. What is not judged is in `Run.ignored`, and in
+    `Run.warnings` where that matters.
+
+    Raises:
+        WhyIdleError: nothing under `paths` can be judged.
+    """
+    given = [Path(path) for path in paths]
+    found = find(given)
+    chosen = _read(found, progress)
+    if not chosen.traces:
+        raise _nothing(given, found)
+    warnings = [error.message for error in (*found.wrong, *found.refused) if error.damaged or error in found.wrong]
+    ignored = [Ignored(str(error.path), error.why) for error in (*found.wrong, *found.refused)]
+    for rank, paths_of_older in chosen.older.items():
+        newest = chosen.traces[rank].path
+        warnings.append(_several(rank, newest, paths_of_older))
+        ignored += [Ignored(str(path), f"older than {newest}, which is judged.") for path in paths_of_older]
+    return Run(
+        traces=tuple(
+            chosen.traces[rank] for rank in sorted(chosen.traces, key=lambda rank: -1 if rank is None else rank)
+        ),
+        ignored=tuple(sorted(ignored, key=lambda item: item.path)),
+        warnings=(*warnings, *chosen.warnings),
+    )
+
+
+@dataclass(slots=True)
+class _Chosen:
+    traces: dict[int | None, Trace] = field(default_factory=dict)
+    older: dict[int | None, list[Path]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def _read(found: Found, progress: Progress | None) -> _Chosen:
+    """Read the newest trace of each rank; the newest come first."""
+    chosen = _Chosen()
+    for candidate in found.candidates:
+        rank = candidate.rank
+        if rank is None or rank not in chosen.traces:
+            try:
+                trace = candidate.reader().read(candidate.path, progress)
+            except UnreadableError as error:
+                (found.wrong if candidate.named else found.refused).append(error)
+                continue
+            named = rank_in_name(candidate.path)
+            rank = named if trace.rank is None else trace.rank
+            if rank not in chosen.traces:
+                chosen.traces[rank] = replace(trace, rank=rank)
+                if named not in (None, rank):
+                    chosen.warnings.append(f"{trace.path}: named for rank {named}, but recorded by rank {rank}.")
+                continue
+        chosen.older.setdefault(rank, []).append(candidate.path)
+    return chosen
+
+
+def _several(rank: int | None, newest: str, older: Sequence[Path]) -> str:
+    which = "traces that do not say their rank" if rank is None else f"traces of rank {rank}"
+    return (
+        f"{len(older) + 1} {which}: {newest} is judged, the newest; not judged: {_listed(str(path) for path in older)}."
+    )
+
+
+def _nothing(paths: Sequence[Path], found: Found) -> WhyIdleError:
+    errors: list[UnreadableError] = sorted((*found.wrong, *found.refused), key=lambda error: not error.damaged)
+    if not paths:
+        return WhyIdleError("No file to judge.", "whyidle diagnose PATH")
+    if not errors:
+        folders = _listed(str(path) for path in paths)
+        return WhyIdleError(f"{folders}: an empty folder.", RECORD)
+    if len(errors) == 1:
+        return errors[0]
+    where = _listed(str(path) for path in paths)
+    what = _listed((f"{error.path.name} is {error.why.rstrip('.')}" for error in errors), "; ")
+    return WhyIdleError(f"{where}: none of {len(errors):,} files can be judged: {what}.", errors[0].hint or RECORD)
+
+
+def _listed(names: Iterable[str], separator: str = ", ") -> str:
+    names = list(names)
+    more = f"{separator}and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return separator.join(names[:NAMED]) + more

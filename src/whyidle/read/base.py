@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
+from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Trace
+
+RECORD: Final = "Record a trace with torch.profiler: on_trace_ready=torch.profiler.tensorboard_trace_handler(dir)."
 
 
 class Progress(Protocol):
     """Told how far reading has come. Bytes are those of the file on disk, compressed if it is."""
 
     def __call__(self, path: Path, bytes_done: int, bytes_total: int) -> None: ...
+
+
+class UnreadableError(WhyIdleError):
+    """A file that gives no evidence.
+
+    Args:
+        path: the file.
+        why: what is wrong with it.
+        hint: what to do about it.
+        damaged: it should have been evidence, so that its absence has to be told.
+    """
+
+    def __init__(self, path: Path, why: str, hint: str = "", *, damaged: bool = False) -> None:
+        super().__init__(f"{path}: {why}", hint)
+        self.path, self.why, self.damaged = path, why, damaged
 
 
 class Reader:
@@ -27,8 +45,8 @@ class Reader:
     @classmethod
     def peek_rank(cls, head: bytes) -> int | None:
         """Return the rank if the first bytes tell it, so that an older trace of that rank need not be read."""
-        return None
+        raise NotImplementedError
 
     def read(self, path: Path, progress: Progress | None = None) -> Trace:
-        """Read the whole file; WhyIdleError where there is nothing to use. Damage becomes a warning of the trace."""
+        """Read the whole file. Damage becomes a warning of the trace; UnreadableError where nothing is left to use."""
         raise NotImplementedError

@@ -25,7 +25,7 @@ def head_of(path: Path) -> bytes:
         return head
     try:
         return isal_zlib.decompressobj(GZIP_WINDOW).decompress(head, HEAD)
-    except isal_zlib.error:
+    except isal_zlib.IsalError:
         return b""
 
 
@@ -69,5 +69,5 @@ class Blocks:
             if not member.eof:
                 yield member.flush()
                 self.damage = "the gzip file is cut short"
-        except isal_zlib.error as error:
+        except isal_zlib.IsalError as error:
             self.damage = f"the gzip data is damaged ({error})"

@@ -7,10 +7,12 @@ holds a list of objects; then the decoder fails on the run and hands back what i
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
-from whyidle.errors import WhyIdleError
+from whyidle.read.base import UnreadableError
 
 MOST_HEADER: Final = 1 << 26  # metadata before the events: 64 MiB; real ones have kilobytes
 MOST_TRAILER: Final = 1 << 26  # and after them
@@ -31,12 +33,12 @@ class EventText:
     text of an event that is not complete yet, and `end` with what follows the list of events.
     """
 
-    def __init__(self, blocks: Iterable[bytes], name: str) -> None:
+    def __init__(self, blocks: Iterable[bytes], path: Path) -> None:
         self.header = b""  # text before the list of events; empty for a bare list
         self.trailer = b""  # text after it
         self.found = False  # a list of events
         self.ended = False  # and its end
-        self._name = name
+        self._path = path
         self._blocks = iter(blocks)
         self._returned = b""
         self._separator = OTHER_EVENT
@@ -98,13 +100,14 @@ class EventText:
         start, last = len(text), None
         while last is None and start > 0:
             start = max(0, start - max(SEARCH, len(text) - start))
-            for last in self._separator.finditer(text, start):
-                pass
+            last = next(iter(deque(self._separator.finditer(text, start), maxlen=1)), None)
         if last is None and len(text) > MOST_EVENT // 16:
             self._separator = OTHER_EVENT
         if last is None and len(text) > MOST_EVENT:
-            raise WhyIdleError(
-                f"{self._name}: {len(text) >> 20} MiB without a place between two events.",
-                "Trace events are small; this does not look like a profiler trace.",
+            raise UnreadableError(
+                self._path,
+                f"{len(text) >> 20} MiB of it without an end of an event.",
+                "Events of a profiler trace are small. Is the file damaged?",
+                damaged=True,
             )
         return last

@@ -105,7 +105,8 @@ class Categories(dict[str | None, int]):
     """Kind by category; remembers the ones that it does not know."""
 
     def __init__(self) -> None:
-        super().__init__(CATEGORIES)
+        super().__init__()
+        self.update(CATEGORIES)
 
     def __missing__(self, category: str | None) -> int:
         return UNKNOWN
@@ -238,7 +239,7 @@ def longest_first(start: Ints, end: Ints) -> NDArray[np.intp]:
 
 def _blocks_per_sm(values: list[object]) -> Floats:
     try:
-        blocks = np.fromiter(values, np.float32, len(values))  # type: ignore[arg-type]
+        blocks = np.fromiter(values, np.float32, len(values))
     except (TypeError, ValueError):
         blocks = np.full(len(values), np.nan, np.float32)
     blocks[blocks < 0] = np.nan

@@ -77,6 +77,13 @@ class Phase(msgspec.Struct):
 OTHERS: Final = tuple(
     msgspec.defstruct(f"Phase{ord(phase)}", [], tag_field="ph", tag=phase, gc=False) for phase in OTHER_PHASES
 )
+
+
+def _event_of(complete: type[msgspec.Struct]) -> Any:
+    """Return the type of a list of events of every phase, of which only the complete ones are decoded."""
+    return list[Union[(complete, *OTHERS)]]  # type: ignore[valid-type]  # made at run time, from OTHER_PHASES
+
+
 START, DURATION = attrgetter("ts"), attrgetter("dur")
 NO_TIMES: Final = np.empty(0, np.int64)
 NOT_EVENTS: Final = (
@@ -88,8 +95,8 @@ NOT_EVENTS: Final = (
 class EventDecoder:
     """Decodes runs of events. Turns to exact text for the rest of a trace once one of its floats is too large."""
 
-    _floats: ClassVar[msgspec.json.Decoder[list[Any]]] = msgspec.json.Decoder(list[Union[(Slice, *OTHERS)]])  # noqa: UP007
-    _texts: ClassVar[msgspec.json.Decoder[list[Any]]] = msgspec.json.Decoder(list[Union[(TextSlice, *OTHERS)]])  # noqa: UP007
+    _floats: ClassVar[msgspec.json.Decoder[list[Any]]] = msgspec.json.Decoder(_event_of(Slice))
+    _texts: ClassVar[msgspec.json.Decoder[list[Any]]] = msgspec.json.Decoder(_event_of(TextSlice))
 
     def __init__(self) -> None:
         self._exact = False

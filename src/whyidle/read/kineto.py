@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Trace
-from whyidle.read.base import Progress, Reader
+from whyidle.read.base import RECORD, Progress, Reader, UnreadableError
 from whyidle.read.blocks import Blocks
 from whyidle.read.chunks import BYTE_ORDER_MARK, EventText
 from whyidle.read.columns import Columns
@@ -22,9 +21,6 @@ from whyidle.read.repair import salvage
 MOST_EVENTS: Final = 200_000_000  # slices; 8 GiB of columns
 START: Final = re.compile(rb'\s*(?:\{\s*["}]|\[\s*[{\]])')
 LIST_END: Final = re.compile(rb'(\})\s*,?\s*(?=\]\s*(?:,\s*"[^"\\]*"\s*:|\}?\s*$))')
-RECORD: Final = (
-    "Record one with torch.profiler: prof.export_chrome_trace(path), or on_trace_ready=tensorboard_trace_handler(dir)."
-)
 
 
 class Kineto(Reader):
@@ -33,7 +29,7 @@ class Kineto(Reader):
     kind = "PyTorch profiler trace"
 
     @classmethod
-    def sniff(cls, head: bytes, path: Path) -> bool:
+    def sniff(cls, head: bytes, path: Path) -> bool:  # noqa: ARG003  # names of traces tell nothing
         return START.match(head.removeprefix(BYTE_ORDER_MARK)) is not None
 
     @classmethod
@@ -44,10 +40,10 @@ class Kineto(Reader):
         """Read a trace; what is broken in it is left out, with a warning.
 
         Raises:
-            WhyIdleError: the file is JSON but no trace, or holds no slice of torch.profiler, or more than MOST_EVENTS.
+            UnreadableError: no trace, or none of torch.profiler, nothing in it, or more than MOST_EVENTS slices.
         """
         blocks = Blocks(path, progress)
-        text = EventText(blocks, str(path))
+        text = EventText(blocks, path)
         columns = Columns()
         damage = _Damage()
         with _no_collection():
@@ -55,7 +51,9 @@ class Kineto(Reader):
                 for batch in damage.decode(run, text):
                     columns.add(batch)
                 if columns.rows > MOST_EVENTS:
-                    raise WhyIdleError(f"{path}: more than {MOST_EVENTS:,} slices.", "Record fewer steps.")
+                    raise UnreadableError(
+                        path, f"more than {MOST_EVENTS:,} slices.", "Record fewer steps.", damaged=True
+                    )
         if not columns.rows:
             raise _nothing(path, text, blocks, columns)
         metadata = metadata_of(text.header, text.trailer)
@@ -145,20 +143,26 @@ def _left_out(damage: _Damage, columns: Columns) -> Iterator[str]:
     if lost := columns.untimed["host"]:
         yield f"{lost:,} of {lost + columns.kept['host']:,} host events have no time and are left out."
     if columns.unknown:
-        names = ", ".join(category or "none" for category, _ in columns.unknown.most_common(3))
-        yield f"{columns.unknown.total():,} events of categories that torch.profiler does not use are left out: {names}."
+        yield f"{columns.unknown.total():,} slices not of torch.profiler are left out ({_categories(columns)})."
 
 
-def _nothing(path: Path, text: EventText, blocks: Blocks, columns: Columns) -> WhyIdleError:
+def _nothing(path: Path, text: EventText, blocks: Blocks, columns: Columns) -> UnreadableError:
+    again = "Copy or record the trace again."
     if blocks.damage:
-        return WhyIdleError(f"{path}: {blocks.damage}, and no event before that.", "Copy or record the trace again.")
+        return UnreadableError(path, f"{blocks.damage}, with no slice before that.", again, damaged=True)
     if not text.found:
-        return WhyIdleError(f"{path}: JSON, but not a trace (no traceEvents).", RECORD)
+        return UnreadableError(path, "JSON, but not a trace (no traceEvents).", RECORD)
     if columns.unknown:
-        names = ", ".join(category or "none" for category, _ in columns.unknown.most_common(3))
-        return WhyIdleError(f"{path}: a Chrome trace, but not of torch.profiler (categories: {names}).", RECORD)
+        return UnreadableError(path, f"a Chrome trace, but not of torch.profiler ({_categories(columns)}).", RECORD)
     if lost := columns.untimed.total():
-        return WhyIdleError(f"{path}: none of its {lost:,} slices has a time.", RECORD)
-    if text.ended:
-        return WhyIdleError(f"{path}: a trace with no slice in it.", "Record for longer: at least one active step.")
-    return WhyIdleError(f"{path}: cut short before the first event.", "Copy or record the trace again.")
+        return UnreadableError(path, f"a trace whose {lost:,} slices all lack a time.", RECORD, damaged=True)
+    if text.ended and text.header:
+        more = "Record at least one active step; the schedule's wait and warmup steps are not kept."
+        return UnreadableError(path, "a trace with no slice in it.", more, damaged=True)
+    if text.header:
+        return UnreadableError(path, "a trace that is cut short before its first slice.", again, damaged=True)
+    return UnreadableError(path, "a JSON list, but not of trace events.", RECORD)
+
+
+def _categories(columns: Columns) -> str:
+    return "categories: " + ", ".join(category or "none" for category, _ in columns.unknown.most_common(3))

@@ -56,7 +56,7 @@ def _from_decimal(text: bytes) -> int:
 def whole_numbers(values: list[object], absent: int = -1) -> Ints:
     """Return int64 of what a recording writes as a number or as text ("stream 7"); `absent` where it is neither."""
     try:
-        return np.fromiter(values, np.int64, len(values))  # type: ignore[arg-type]
+        return np.fromiter(values, np.int64, len(values))
     except (TypeError, ValueError, OverflowError):
         return np.fromiter((_whole(value, absent) for value in values), np.int64, len(values))
 

@@ -1,0 +1,117 @@
+"""Which files a person means, which of them we can read, and in what order."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import whyidle.read as package
+from whyidle.discover import discover
+from whyidle.read.base import RECORD, Reader, UnreadableError
+from whyidle.read.blocks import head_of
+from whyidle.read.foreign import foreign
+
+RANK: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_ ]?(\d{1,9})(?!\d)", re.IGNORECASE)
+TIMESTAMP: Final = re.compile(r"\d{10,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that a reader claims."""
+
+    path: Path
+    reader: type[Reader]
+    rank: int | None  # if its first bytes tell
+    named: bool  # by the person, not found in a folder
+    age: tuple[int, int]  # orders by age: when it was changed, in s, then the timestamp in its name
+
+
+@dataclass(slots=True)
+class Found:
+    """What lies under the paths that a person gave."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    refused: list[UnreadableError] = field(default_factory=list)  # in folders: what else lies there
+    wrong: list[UnreadableError] = field(default_factory=list)  # named by the person
+
+
+@cache
+def all_readers() -> tuple[type[Reader], ...]:
+    """Return every reader, in order of module name."""
+    return tuple(discover(package, Reader))
+
+
+def find(paths: Iterable[Path]) -> Found:
+    """Look at every path, and at every file under a folder; a file that is named twice is looked at once."""
+    found = Found()
+    seen: set[Path] = set()
+    for path in paths:
+        for file, named in _files(path, found):
+            resolved = file.resolve()
+            if resolved in seen:
+                continue
+            seen.add(resolved)
+            try:
+                found.candidates.append(_candidate(file, named))
+            except UnreadableError as error:
+                (found.wrong if named else found.refused).append(error)
+    found.candidates.sort(key=lambda candidate: (candidate.age, candidate.path.name), reverse=True)
+    return found
+
+
+def rank_in_name(path: Path) -> int | None:
+    """Return the rank that a file's name tells: rank-3, rank_3, worker3; None if it tells none, or several."""
+    ranks = {int(rank) for rank in RANK.findall(path.name)}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def _files(path: Path, found: Found) -> Iterator[tuple[Path, bool]]:
+    """Yield the files of a path and whether they were named."""
+    if path.is_dir():
+        refuse = lambda error: found.refused.append(UnreadableError(Path(error.filename), _reason(error)))  # noqa: E731
+        for folder, folders, names in os.walk(path, onerror=refuse):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            yield from ((Path(folder, name), False) for name in sorted(names) if not name.startswith("."))
+    elif path.exists() or path.is_symlink():
+        yield path, True
+    else:
+        found.wrong.append(UnreadableError(path, "no such file or folder.", f"ls {path.parent}"))
+
+
+def _candidate(path: Path, named: bool) -> Candidate:
+    try:
+        if not path.is_file():
+            raise UnreadableError(path, "not a regular file.", "Write it to a file first.")
+        status = path.stat()
+        head = head_of(path)
+    except OSError as error:
+        raise UnreadableError(path, _reason(error), f"ls -l {path}", damaged=True) from error
+    if not head.strip():
+        raise _empty(path, status.st_size)
+    if known := foreign(head, path):
+        raise UnreadableError(path, f"{known.name}, which whyidle does not read yet.", known.hint or RECORD)
+    for reader in all_readers():
+        if reader.sniff(head, path):
+            stamp = max((int(digits.ljust(19, "0")) for digits in TIMESTAMP.findall(path.name)), default=0)
+            return Candidate(path, reader, reader.peek_rank(head), named, (int(status.st_mtime), stamp))
+    what = "binary data" if b"\0" in head else "text"
+    raise UnreadableError(path, f"{what} of no format that whyidle knows.", RECORD)
+
+
+def _empty(path: Path, size: int) -> UnreadableError:
+    lost = path.name.endswith((".json", ".json.gz"))
+    if not size:
+        return UnreadableError(
+            path, "an empty file.", "The job ended before it wrote its trace; record again.", damaged=lost
+        )
+    what = "a gzip with nothing in it, or cut short at its start." if path.suffix == ".gz" else "only blanks."
+    return UnreadableError(path, what, "Copy or record the trace again.", damaged=lost)
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or type(error).__name__}."
