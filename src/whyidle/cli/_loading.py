@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from whyidle.read import Progress as Told
 from whyidle.render.words import clean, shorten
 
 QUIET_S = 1.0  # seconds without a bar; a bar that flashes by helps nobody
 
 
 @contextmanager
-def loading() -> Iterator[Callable[[str, int, int], None] | None]:
+def loading() -> Iterator[Told | None]:
     """Yield what a reader reports its progress to; None where nobody watches standard error."""
     if not sys.stderr.isatty():
         yield None
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    tasks: dict[str, TaskID] = {}
+    tasks: dict[Path, TaskID] = {}
     began = time.monotonic()
 
-    def told(path: str, done: int, total: int) -> None:
+    def told(path: Path, bytes_done: int, bytes_total: int) -> None:
         if time.monotonic() - began < QUIET_S:
             return
         bar.start()
         if path not in tasks:
             for task in tasks.values():
                 bar.update(task, visible=False)
-            tasks[path] = bar.add_task(shorten(clean(Path(path).name), 40), total=total)
-        bar.update(tasks[path], completed=done, total=total)
+            tasks[path] = bar.add_task(shorten(clean(path.name), 40), total=bytes_total)
+        bar.update(tasks[path], completed=bytes_done, total=bytes_total)
 
     try:
         yield told

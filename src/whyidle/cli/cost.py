@@ -52,5 +52,6 @@ def _price(price: float | None, gpu: str | None) -> tuple[float, str]:
         raise WhyIdleError("what does a GPU cost?", '--price 2.60, or --gpu "H100" for its list price')
     listed = list_price(gpu)
     if listed is None:
-        raise WhyIdleError(f"no list price for {gpu!r}", f"--price USD, or one of: {', '.join(PRICED_GPUS)}")
+        alike = [name for name in PRICED_GPUS if gpu.strip().lower() in name.lower()]
+        raise WhyIdleError(f"no list price for {gpu!r}", f"--price USD, or one of: {', '.join(alike or PRICED_GPUS)}")
     return listed.usd_per_gpu_hour, listed.source

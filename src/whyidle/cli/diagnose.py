@@ -16,9 +16,7 @@ from whyidle.render.words import clean
 
 
 def diagnose(  # noqa: PLR0917 - called by name
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files or folders with the evidence of one run.")
-    ],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders with the evidence of one run.")],
     format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")

@@ -59,7 +59,7 @@ def bars(idle_share: float, idle_by_cause: Mapping[str, float], *, most: int = 6
         shown, other = [("unknown" if not idle_by_cause else "other", idle_share)], 0.0
     if other > 1e-3:
         shown.append(("other", other))
-    whole = percents([share for _, share in shown])
+    whole = percents([share for _, share in shown], idle_share)
     return [Bar(label, share, percent) for (label, share), percent in zip(shown, whole, strict=True) if percent]
 
 

@@ -12,26 +12,30 @@ INDENT = 13  # where the text of a finding's lines begins
 
 
 def hang(head: Text, body: Text, width: int, indent: int | None = None) -> Iterator[Text]:
-    """Yield `body` beside `head`, wrapped to `width` columns; further lines stand under the body's first."""
-    indent = cell_len(head.plain) if indent is None else indent
-    rows = wrap(body.plain, width - indent)
+    """Yield `body` beside `head`, wrapped to `width` columns; further lines stand under the first, or at `indent`."""
+    beside = cell_len(head.plain)
+    indent = beside if indent is None else indent
+    rows = wrap(body.plain, width - indent, first=width - beside)
     yield Text.assemble(head, (rows[0], body.style))
     for row in rows[1:]:
         yield Text.assemble(" " * indent, (row, body.style))
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Break text at spaces into rows of at most `width` columns; a word that is longer is cut."""
+def wrap(text: str, width: int, first: int) -> list[str]:
+    """Break text at spaces into rows of at most `width` columns, the first of `first`; a longer word is cut."""
     rows: list[str] = []
-    row = ""
-    for word in text.split(" "):
-        if row and cell_len(row) + 1 + cell_len(word) > width:
+    row, room = "", first
+    indented = len(text) - len(text.lstrip(" "))  # code keeps its indentation
+    head, *words = text[indented:].split(" ")
+    for word in (" " * indented + head, *words):
+        if row and cell_len(row) + 1 + cell_len(word) > room:
             rows.append(row)
-            row = ""
+            row, room = "", width
         row = f"{row} {word}" if row else word
-        if cell_len(row) > width:
-            *full, row = chop_cells(row, width)
-            rows += full
+        while cell_len(row) > room:
+            cut = chop_cells(row, room)[0]
+            rows.append(cut)
+            row, room = row[len(cut) :], width
     return [*rows, row]
 
 

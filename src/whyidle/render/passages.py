@@ -15,7 +15,7 @@ STYLE: Mapping[Severity, str] = {"high": "bold red", "medium": "bold yellow", "l
 
 def finding_lines(number: int, finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
     """Yield a finding in full."""
-    yield from hang(_head(number, finding), Text(clean(finding.message), style="bold"), width)
+    yield from hang(_head(number, finding), Text(clean(finding.message), style="bold"), width, indent=LABEL)
     yield from _worth(finding, summary, width)
     for index, fix in enumerate(finding.fixes):
         for line, part in enumerate(fix.change.splitlines() or [fix.title]):

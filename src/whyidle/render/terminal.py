@@ -90,12 +90,12 @@ def _headline(report: Report, width: int) -> Iterator[Text]:
     if len(answer) + len(facts) + 6 <= width:
         room = " " * (width - 4 - len(answer) - len(facts))
         yield Text.assemble("  ", answer, room, facts)
+        facts = Text()
     else:
         yield from hang(Text("  "), answer, width)
-        if facts:
-            yield from hang(Text("  "), facts, width)
-    for text in more:
-        yield from hang(Text("  "), Text(text), width)
+    for text in (*map(Text, more), facts):
+        if text:
+            yield from hang(Text("  "), text, width)
 
 
 def _facts(report: Report) -> list[str]:
@@ -142,7 +142,7 @@ def _ranks(summary: Summary, width: int) -> Iterator[Text]:
     yield Text()
     if len(devices) <= 16:
         cells = [f"{_device(device, devices)} {percent(device.busy_share)}" for device in devices]
-        yield from columns(Text("  busy by rank  "), cells, width)
+        yield from columns(Text("  busy by GPU   "), cells, width)
         return
     ranked = sorted(devices, key=lambda device: device.busy_share)
     parts = [
@@ -151,7 +151,7 @@ def _ranks(summary: Summary, width: int) -> Iterator[Text]:
         f"highest {percent(ranked[-1].busy_share)} ({_device(ranked[-1], devices)})",
         plural(len(devices), "GPU"),
     ]
-    yield from hang(Text("  busy by rank  "), Text(" · ".join(parts)), width)
+    yield from hang(Text("  busy by GPU   "), Text(" · ".join(parts)), width)
 
 
 def _device(device: DeviceBusy, devices: tuple[DeviceBusy, ...]) -> str:
@@ -229,6 +229,6 @@ def _other_files(report: Report, width: int) -> Iterator[Text]:
         names = "; ".join(f"{clean(file.path)} ({clean(file.why)})" for file in ignored[:3])
         more = f"; and {len(ignored) - 3:,} more" if len(ignored) > 3 else ""
         head = Text(f"  ignored {plural(len(ignored), 'file')}: ", style="bold")
-        yield from hang(head, Text(names + more), width)
+        yield from hang(head, Text(names + more), width, indent=14)
     for warning in report.warnings:
         yield from hang(Text("  warning: ", style="bold yellow"), Text(clean(warning)), width)

@@ -51,11 +51,11 @@ def percent(share: float) -> str:
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
-def percents(shares: Sequence[float]) -> list[int]:
-    """Return whole percentages that add up to the rounded sum (largest remainder), so that parts sum to the whole."""
+def percents(shares: Sequence[float], total: float) -> list[int]:
+    """Return whole percentages that add up to that of `total`, their sum (largest remainder)."""
     exact = [share * 100 for share in shares]
     whole = [int(value) for value in exact]
-    left = round(sum(exact)) - sum(whole)
+    left = round(total * 100) - sum(whole)
     by_remainder = sorted(range(len(exact)), key=lambda index: whole[index] - exact[index])
     for index in by_remainder[: max(left, 0)]:
         whole[index] += 1

@@ -1,0 +1,165 @@
+"""Reports as a judge could have made them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from whyidle.model.evidence import Ignored
+from whyidle.model.finding import (
+    Bucket,
+    Copies,
+    Detail,
+    DeviceBusy,
+    EvidenceFile,
+    Finding,
+    Fix,
+    GpuCount,
+    Location,
+    Report,
+    RunInfo,
+    Summary,
+    TopItem,
+    Unknown,
+)
+
+LOADER = Finding(
+    "input.workers_zero",
+    "high",
+    0.95,
+    "The DataLoader loads in the training process: num_workers=0.",
+    0.336,
+    "DataLoader.__next__ covers 34% of the 44% of the time that the GPU is idle",
+    (Location("runs/resnet50/trace.json.gz", rank=0, device=0, step=7, start_s=0.123, end_s=0.19),),
+    (
+        Fix(
+            "load in worker processes",
+            "DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True)",
+            effort="argument",
+            risk="each worker holds a copy of the data set object",
+        ),
+    ),
+)
+TENSOR_CORES = Finding(
+    "compute.fp32_no_tensorcore",
+    "medium",
+    0.8,
+    "Matrix products beside the tensor cores take 15% of the step, of which 10% of the step can be saved.",
+    0.1,
+    "by kernel name",
+    (),
+    (
+        Fix("autocast", 'with torch.autocast("cuda"):\n    loss = step(batch)', effort="code"),
+        Fix("tf32", "b", "setting"),
+    ),
+)
+LOW = Finding(
+    "host.gc_pause",
+    "low",
+    0.6,
+    "Python's garbage collector stops the training thread, and the GPU runs dry, 3 times in 6 steps, for 12 ms each.",
+    0.031,
+)
+DETAIL = Detail(
+    kernels=(
+        TopItem(
+            "void cudnn::detail::implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, true>(int, float*)",
+            120,
+            0.3,
+            0.4,
+        ),
+        TopItem("void at::native::(anonymous namespace)::softmax_warp_forward<float>(float*)", 6, 6e-6, 0.001),
+    ),
+    operators=(TopItem("aten::conv2d", 1053, 0.1, 0.3),),
+    copies=(Copies("HtoD", False, 6, 38_535_168, 0.01, 0.012), Copies("DtoD", None, 2, None, 1e-5, 0.0001)),
+    kernel_sizes=(Bucket(0.0, 1e-5, 1200, 0.001), Bucket(1e-5, 1e-4, 60, 0.003), Bucket(1e-4, None, 10, 0.1)),
+)
+
+
+@pytest.fixture
+def one_finding() -> Report:
+    return Report(
+        RunInfo(
+            (EvidenceFile("runs/resnet50/trace.json.gz", "kineto", 0),),
+            (),
+            (GpuCount("Tesla V100-DGXS-32GB", 1),),
+            1,
+            {"num_workers": 0, "with_stack": False},
+        ),
+        Summary(
+            "Your GPU was idle 44% of the time.",
+            window_s=1.05,
+            steps=6,
+            steps_from="ProfilerStep",
+            step_time_s=0.176,
+            step_time_mean_s=0.178,
+            gpu_busy_share=0.5601,
+            gpu_idle_share=0.4399,
+            data_wait_share=0.39,
+            tensor_core_share=0.0,
+            launches_per_step=1200.4,
+            idle_by_cause={
+                "data_wait": 0.336,
+                "dispatch": 0.05,
+                "python": 0.024,
+                "launch_latency": 0.019,
+                "kernel_gap": 0.009,
+                "gc": 0.0019,
+            },
+            devices=(DeviceBusy(0, 0, 0.5601, 1.05),),
+        ),
+        (LOADER,),
+        (Unknown("compute.misaligned_dims", ("misaligned_share",), "record with record_shapes=True"),),
+        (),
+        DETAIL,
+    )
+
+
+@pytest.fixture
+def many(one_finding: Report) -> Report:
+    """Everything that a report can hold, at once."""
+    unknown = (
+        *one_finding.unknown,
+        Unknown("compute.padding", ("x",), "record with record_shapes=True"),
+        Unknown("host.gc_pause", ("gc_pauses",), "record with with_stack=True"),
+        Unknown("dist.straggler", ("x",), "record all ranks"),
+        Unknown("hw.clocks", ("x",), "add telemetry"),
+    )
+    ignored = tuple(Ignored(f"runs/resnet50/{name}.log", "not a format that we read") for name in "abcde")
+    return replace(
+        one_finding,
+        run=replace(one_finding.run, ignored=ignored),
+        findings=(LOADER, TENSOR_CORES, LOW, replace(LOW, rule="host.numa", candidates=("host.cpu_quota",))),
+        unknown=unknown,
+        warnings=("two traces for rank 0: the newest is judged",),
+    )
+
+
+@pytest.fixture
+def ranks(one_finding: Report) -> Report:
+    devices = tuple(DeviceBusy(rank, rank, 0.5 + rank / 100, 1.05) for rank in range(8))
+    evidence = tuple(EvidenceFile(f"runs/ddp/rank{rank}.json.gz", "kineto", rank) for rank in range(8))
+    run = replace(one_finding.run, evidence=evidence, gpus=(GpuCount("NVIDIA H100 80GB HBM3", 8),), world_size=16)
+    return replace(one_finding, run=run, summary=replace(one_finding.summary, devices=devices))
+
+
+@pytest.fixture
+def healthy(one_finding: Report) -> Report:
+    summary = replace(
+        one_finding.summary,
+        verdict="Healthy: the GPU was busy 98% of the time.",
+        gpu_busy_share=0.981,
+        gpu_idle_share=0.019,
+        idle_by_cause={"kernel_gap": 0.019},
+    )
+    return replace(one_finding, summary=summary, findings=(), unknown=(), warnings=("2 events were cut off",))
+
+
+@pytest.fixture
+def not_judged() -> Report:
+    return Report(
+        RunInfo((EvidenceFile("cpu.json", "kineto", None),), (Ignored("notes.txt", "not a format that we read"),)),
+        Summary("Cannot judge: no GPU operation was recorded, so nothing is known of the GPU. Record with CUDA."),
+        judged=False,
+    )
