@@ -29,7 +29,8 @@ LAYERS = (
     ("collect",),
     ("launch",),
     ("sweep", "watch"),
-    ("cli", "__main__", "__init__"),
+    ("cli", "__init__"),
+    ("__main__",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 APART = "capture"  # runs in the user's job: shares files with the others, never code
