@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from whyidle.model.finding import CAUSES
 from whyidle.rules import all_rules
 
 ROOT = Path(__file__).parents[1]
@@ -56,9 +57,14 @@ def test_every_rule_and_verb_has_a_page(document: ModuleType) -> None:
     assert [name for name in document.verbs() if not (DOCS / "cli" / f"{name}.md").is_file()] == []
 
 
+def test_method_says_how_each_cause_is_decided() -> None:
+    method = (DOCS / "method.md").read_text("utf-8")
+    assert [cause for cause in CAUSES if f"`{cause}`" not in method] == []
+
+
 def test_readme_shows_what_the_demo_shows(document: ModuleType) -> None:
     text = README.read_text("utf-8")
-    assert document.REPORT.search(text)
+    assert [block[2] for block in document.BLOCK.finditer(text)] == ["report", "record"]
     assert document.readme(text) == text, HOW
 
 

@@ -1,0 +1,74 @@
+"""The demo: evidence that ships, is labelled as simulated, is what the script makes, and tells the whole story."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from whyidle.cli import main
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "src" / "whyidle" / "demo"
+BUDGET = 300_000  # bytes in the wheel
+
+
+@pytest.fixture(scope="module")
+def simulate_demo() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("simulate_demo", ROOT / "scripts" / "simulate_demo.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["simulate_demo"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def recording(path: Path) -> dict[str, Any]:
+    with gzip.open(path) as file:
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+def test_tells_the_whole_story(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo"]) == 0
+    screen = capsys.readouterr().out
+    for part in ("simulated", "Your GPU was idle", "input.workers_zero", "num_workers=4", "ms/step", "prof.step()"):
+        assert part in screen
+
+
+def test_json_is_the_report_on_the_recording_from_before(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["run"]["settings"]["simulated"] is True
+    assert report["findings"][0]["rule"] == "input.workers_zero"
+
+
+def test_shipped_recordings_are_what_the_script_makes(simulate_demo: ModuleType, tmp_path: Path) -> None:
+    simulate_demo.main(tmp_path)
+    for name in simulate_demo.RECORDINGS:
+        assert recording(tmp_path / f"{name}.json.gz") == recording(FOLDER / f"{name}.json.gz")
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < BUDGET
+
+
+@pytest.mark.parametrize("name", ["before", "after"])
+def test_recordings_are_causal_and_labelled(name: str) -> None:
+    found = recording(FOLDER / f"{name}.json.gz")
+    assert found["simulated"] is True
+    assert "simulated" in found["deviceProperties"][0]["name"]
+    slices = [event for event in found["traceEvents"] if event["ph"] == "X"]
+    launches = {event["args"]["correlation"]: event for event in slices if event["cat"] == "cuda_runtime"}
+    device = sorted((event for event in slices if event["pid"] == 0), key=lambda event: event["ts"])
+    began = min(event["ts"] for event in launches.values())
+    for event in device:
+        launch = launches.get(event["args"]["correlation"])
+        assert event["ts"] > launch["ts"] if launch else event["ts"] < began + 100_000  # in flight when recording began
+    for one, following in pairwise(device):
+        assert following["ts"] >= one["ts"] + one["dur"]
