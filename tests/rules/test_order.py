@@ -9,7 +9,8 @@ from whyidle.rules import ask
 RESNET50_WORKERS_ZERO = {
     "gpu_idle_share": 0.50, "gpu_busy_share": 0.50, "data_wait_share": 0.244, "idle_loader_share": 0.22,
     "loader_in_process": True, "idle_dispatch_share": 0.17, "idle_autograd_host_share": 0.04,
-    "idle_launch_latency_share": 0.06, "idle_optimizer_host_share": 0.0, "idle_python_share": 0.0,
+    "idle_launch_latency_share": 0.06, "launch_bound_share": 0.27, "host_stall_share": 0.0,
+    "idle_optimizer_host_share": 0.0, "idle_python_share": 0.0,
     "launches_per_step": 1600, "kernel_short_share": 0.6, "optimizer_launches_per_step": 500,
     "matmul_share": 0.35, "tensor_core_share": 0.0, "compiled": False, "elementwise_share": 0.15,
 }  # fmt: skip
@@ -38,8 +39,8 @@ def test_a_read_without_gaps_is_no_cause() -> None:
 def test_a_drained_queue_is_the_reads_and_not_the_launches() -> None:
     drained = {
         "idle_dispatch_share": 0.10,
-        "idle_autograd_host_share": 0.0,
         "idle_launch_latency_share": 0.02,
+        "launch_bound_share": 0.12,
         "sync_scalar_per_step": 2,
         "sync_scalar_lost_share": 0.11,
     }

@@ -24,9 +24,9 @@ class CudnnAutotune(Rule):
     seen soon. With fixed shapes leave the flag on: without it the choice is often slower.
     """
 
-    needs = (("conv_search_share",),)
-    uses = ("steps",)
+    needs = (("conv_search_share", "steps"),)
 
+    steady = Threshold(2, "steps", source="a recording of one step cannot tell the first search from new shapes")
     confidence = Threshold(
         0.8, "probability", source="judgement, not calibrated yet: a search after warm-up means new shapes"
     )
@@ -35,13 +35,14 @@ class CudnnAutotune(Rule):
     )
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if m.number("steps") < self.steady:
+            return
         lost = m.number("conv_search_share")
-        steps = f" of {m.number('steps'):.0f}" if "steps" in m else ""
         yield from self.finding(
             f"cuDNN searches for convolution algorithms again and again, which costs {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"algorithm search after the first{steps} steps: {lost:.0%} of the time",
+            seen=f"algorithm search after the first of {m.number('steps'):.0f} steps: {lost:.0%} of the time",
             locations=m.one("conv_search_share").locations,
             fixes=(
                 Fix(
@@ -66,5 +67,6 @@ class CudnnAutotune(Rule):
     cases = (
         Fires("each batch of images has its own size", conv_search_share=0.4, steps=10),
         Silent("fixed shapes: searched once", conv_search_share=0.0, steps=10),
-        Silent("a rare new shape", conv_search_share=0.01),
+        Silent("a rare new shape", conv_search_share=0.01, steps=10),
+        Silent("a single step: may be the first of the job", conv_search_share=0.4, steps=1),
     )

@@ -32,10 +32,10 @@ class Fp32NoTensorcore(Rule):
         0.75, "of matmul", source="judgement: above it the rest is shapes and special kernels, not a setting"
     )
     tf32_left = Threshold(
-        0.36, "of kernel time", source="19.5 / 156 TFLOP/s (A100) at 35% efficiency; docs/method.md, edit E7"
+        0.36, "of kernel time", source="19.5 / 156 TFLOP/s (A100 data sheet), 35% of the gain assumed"
     )
     fp16_left = Threshold(
-        0.25, "of kernel time", source="15.7 / 125 TFLOP/s (V100) at 50% efficiency; docs/method.md, edit E6"
+        0.25, "of kernel time", source="15.7 / 125 TFLOP/s (V100 data sheet), half of the gain assumed"
     )
     confidence = Threshold(
         0.85, "probability", source="kernel names: 15 of 15 found, 0 of 13 false; the setting itself is not seen"

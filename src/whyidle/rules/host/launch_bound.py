@@ -7,8 +7,6 @@ from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.host.shares import READ, unclaimed
 
-CAUSES = ("idle_dispatch_share", "idle_autograd_host_share", "idle_launch_latency_share")
-
 
 class LaunchBound(Rule):
     """The CPU cannot launch work as fast as the GPU finishes it.
@@ -19,11 +17,11 @@ class LaunchBound(Rule):
     faster GPU changes nothing; a larger batch costs next to no extra time.
 
     ## How we know
-    The GPU is idle, and when the next kernel at last starts, it had not been launched yet: the launching
-    thread was still inside an operator or in autograd, or the launch was on its way. Idle time in
-    `Optimizer.step`, in Python outside operators, or after a blocking read is counted by the rules
-    about those. With many short kernels it is the launches; with few launches per step look for slow
-    operators on the CPU instead.
+    The GPU is idle in many gaps of less than 1 ms, and when the next kernel at last starts, it had not
+    been launched yet: the launching thread was still inside an operator or in autograd, or the launch
+    was on its way. Longer gaps are not launches (`host.python_overhead`). Idle time in `Optimizer.step`
+    or after a blocking read is counted by the rules about those. Many short kernels confirm it; a few
+    launches per step do not.
 
     ## When to ignore it
     The profiler itself makes launches slower: with thousands per step a run without it may be bound far
@@ -31,7 +29,7 @@ class LaunchBound(Rule):
     shapes and no synchronization inside the captured part.
     """
 
-    needs = (CAUSES,)
+    needs = (("launch_bound_share",),)
     uses = (
         "launches_per_step", "kernel_median_s", "kernel_short_share", "gpu_idle_share", "compiled", *READ,
     )  # fmt: skip
@@ -43,22 +41,23 @@ class LaunchBound(Rule):
     few = Threshold(
         50, "launches per step", source="50 x 20 us = 1 ms; smaller than any step that we have seen this in"
     )
-    inflated_launches = Threshold(500, "launches per step", source="docs/method.md: profiling cost shows from there")
-    inflated_idle = Threshold(0.2, "of window", source="docs/method.md, with the above")
+    inflated_launches = Threshold(
+        500, "launches per step", source="judgement: 500 x ~2 us of recording is 1 ms, which shows in a short step"
+    )
+    inflated_idle = Threshold(0.2, "of window", source="judgement, with the above: below it recording costs little")
     applies = Threshold(0.5, "probability", source="judgement: graph breaks, changing shapes and CPU reads prevent it")
     batch_applies = Threshold(0.4, "probability", source="judgement: memory and the learning recipe limit it")
     host_left = Threshold(0.1, "of host time", source="10 us per graph and 2.5 us per 100 nodes, assumed; rounded up")
     batch_left = Threshold(0.5, "of host time per sample", source="arithmetic: twice the batch, the same launches")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = unclaimed(m, *CAUSES)
-        largest = max((m.one(name) for name in CAUSES), key=lambda share: m.number(share.name))
+        lost = unclaimed(m, "launch_bound_share")
         yield from self.finding(
             f"The CPU launches work more slowly than the GPU finishes it, which costs {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self._confidence(m),
             seen=self._seen(m, lost),
-            locations=largest.locations,
+            locations=m.one("launch_bound_share").locations,
             fixes=self._fixes(compiled="compiled" in m and bool(m.one("compiled").value)),
         )
 
@@ -109,32 +108,18 @@ class LaunchBound(Rule):
     cases = (
         Fires(
             "a small model: four of five milliseconds are launches",
-            idle_dispatch_share=0.6,
-            idle_autograd_host_share=0.08,
-            idle_launch_latency_share=0.04,
+            launch_bound_share=0.72,
             launches_per_step=1258,
             kernel_median_s=3e-6,
             kernel_short_share=0.85,
             gpu_idle_share=0.76,
         ),
-        Fires(
-            "what removing the data wait uncovers",
-            idle_dispatch_share=0.177,
-            idle_autograd_host_share=0.0,
-            idle_launch_latency_share=0.074,
-        ),
-        Silent(
-            "GPU-bound: launches are queued ahead",
-            idle_dispatch_share=0.004,
-            idle_autograd_host_share=0.0,
-            idle_launch_latency_share=0.006,
-            launches_per_step=1500,
-        ),
+        Fires("what removing the data wait uncovers", launch_bound_share=0.25),
+        Silent("GPU-bound: launches are queued ahead", launch_bound_share=0.01, launches_per_step=1500),
         Silent(
             "the gaps follow blocking reads: sync.scalar_read",
-            idle_dispatch_share=0.1,
-            idle_autograd_host_share=0.0,
-            idle_launch_latency_share=0.02,
-            sync_scalar_lost_share=0.12,
+            launch_bound_share=0.12,
+            idle_dispatch_share=0.12,
+            sync_scalar_lost_share=0.11,
         ),
     )

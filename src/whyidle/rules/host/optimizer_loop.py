@@ -37,7 +37,9 @@ class OptimizerLoop(Rule):
     confidence = Threshold(0.9, "probability", source="judgement, not calibrated yet: place and count agree")
     foreach_confidence = Threshold(0.5, "probability", source="judgement: foreach already, so the gain is smaller")
     applies = Threshold(0.8, "probability", source="judgement: Adam, AdamW and SGD have it, most others have foreach")
-    residual = Threshold(0.1, "of host time", source="launches drop by two orders; docs/method.md, edit E8, rounded up")
+    residual = Threshold(
+        0.1, "of host time", source="launches drop by one to two orders with foreach or fused; rounded up"
+    )
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         launches = m.number("optimizer_launches_per_step")

@@ -9,43 +9,50 @@ from whyidle.rules.host.shares import READ, unclaimed
 
 
 class PythonOverhead(Rule):
-    """The GPU waits while the training thread runs Python outside of any PyTorch operator.
+    """The GPU waits while the training thread does something other than launching work.
 
     ## Why it costs time
     Nothing is launched while the interpreter computes metrics, formats logs, walks over lists or waits
-    for another thread that holds the interpreter lock.
+    for another thread that holds the interpreter lock; or while one operator computes on the CPU.
 
     ## How we know
     The GPU is idle, its next kernel has not been launched, and the launching thread is in no operator,
-    no CUDA call and no range that says what it does. The recording shows that it is Python, not which:
-    record with `with_stack=True`, or look into the running job with `py-spy dump --pid PID`.
+    no CUDA call and no range that says what it does; or it stays in operators for a gap of more than
+    1 ms, far longer than launching takes. The recording shows that it is Python, not which: record with
+    `with_stack=True`, or look into the running job with `py-spy dump --pid PID`.
 
     ## When to ignore it
     A debugger, a coverage tool or a stack-recording profiler is on: `with_stack=True` slows Python
-    itself. Data that is loaded outside a DataLoader without a range of its own also looks like this.
+    itself. The first calls of a job set libraries up and are slow once. Data that is loaded outside a
+    DataLoader without a range of its own also looks like this.
     """
 
-    needs = (("idle_python_share",),)
+    needs = (("idle_python_share", "host_stall_share"),)
     uses = ("launches_per_step", *READ)
 
     confidence = Threshold(
-        0.6, "probability", source="what is left over: several causes look the same; not calibrated yet"
+        0.6, "probability", source="what is left over: several causes look alike; not calibrated yet"
     )
+    stall_confidence = Threshold(0.4, "probability", source="as above, and one slow operator may be a first call")
     applies = Threshold(0.5, "probability", source="judgement: part of it is the loop itself")
-    residual = Threshold(0.2, "of host time", source="docs/method.md: host gaps x0.2 is what replay was tested with")
+    residual = Threshold(0.2, "of host time", source="judgement: a fifth of the work stays in the step")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = unclaimed(m, "idle_python_share")
+        python = unclaimed(m, "idle_python_share")
+        stalls = unclaimed(m, "host_stall_share")
+        mostly_python = python >= stalls
+        lost = python + stalls
+        doing = "runs Python between operators" if mostly_python else "is held up for milliseconds inside operators"
         launches = f", {m.number('launches_per_step'):.0f} launches per step" if "launches_per_step" in m else ""
         yield from self.finding(
-            f"The training thread runs Python between operators, which costs {lost:.0%} of the step.",
+            f"The training thread {doing} while the GPU waits, which costs {lost:.0%} of the step.",
             lost_share=lost,
-            confidence=self.confidence,
+            confidence=self.confidence if mostly_python else self.stall_confidence,
             seen=(
-                f"{lost:.0%} of the time the GPU is idle and the launching thread in no operator{launches}; "
-                "with_stack=True names the lines"
+                f"GPU idle and the launching thread in no operator {python:.0%} of the time, in operators for gaps "
+                f"of 1 ms and more {stalls:.0%}{launches}; with_stack=True names the lines"
             ),
-            locations=m.one("idle_python_share").locations,
+            locations=m.one("idle_python_share" if mostly_python else "host_stall_share").locations,
             fixes=(
                 Fix(
                     "find the lines and take them out of the step",
@@ -54,14 +61,23 @@ class PythonOverhead(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="logs and metrics become rarer",
-                    edits=(Edit("scale_host", {"cause": "python"}, {"factor": self.residual}),),
+                    edits=(Edit("scale_host", {"cause": "python,dispatch,autograd_host"}, {"factor": self.residual}),),
                 ),
             ),
             candidates=("input.no_overlap", "sync.logging_metrics", "host.gil_contention", "host.debugger_overhead"),
         )
 
     cases = (
-        Fires("a metric in pure Python per step", idle_python_share=0.11, launches_per_step=1219),
-        Silent("within noise", idle_python_share=0.012),
-        Silent("gaps after blocking reads: sync.scalar_read", idle_python_share=0.05, sync_scalar_lost_share=0.05),
+        Fires(
+            "a metric in pure Python per step", idle_python_share=0.11, host_stall_share=0.01, launches_per_step=1219
+        ),
+        Fires("one operator holds the CPU for 0.3 s", idle_python_share=0.0, host_stall_share=0.86),
+        Silent("within noise", idle_python_share=0.012, host_stall_share=0.0),
+        Silent("short gaps: host.launch_bound", idle_python_share=0.01, host_stall_share=0.005),
+        Silent(
+            "gaps after blocking reads: sync.scalar_read",
+            idle_python_share=0.05,
+            host_stall_share=0.0,
+            sync_scalar_lost_share=0.05,
+        ),
     )

@@ -9,25 +9,25 @@ from __future__ import annotations
 from whyidle.model.measurement import Measurements
 from whyidle.rules.transfer.h2d_in_step import H2dInStep
 
-HOST_CAUSES = (
-    "idle_dispatch_share",
-    "idle_autograd_host_share",
-    "idle_launch_latency_share",
-    "idle_optimizer_host_share",
-    "idle_python_share",
-)
-_WAITS = ("idle_sync_return_share", "idle_h2d_prep_share")
+# Everything that a late host may have been doing in a gap; without what the GPU itself waits for.
+_LATE = tuple(
+    f"idle_{cause}_share"
+    for cause in (
+        "data_wait", "checkpoint", "evaluation", "logging", "sync_return", "allocator", "h2d_prep", "gc", "compile",
+        "optimizer_host", "autograd_host", "dispatch", "python", "launch_latency",
+    )
+)  # fmt: skip
 _SYNCS = ("sync_scalar_lost_share", "sync_data_dependent_lost_share", "sync_grad_clip_lost_share")
 
-READ = (*HOST_CAUSES, *_WAITS, *_SYNCS, *H2dInStep.needs[0])  # what `unclaimed` looks at
+READ = (*_LATE, *_SYNCS, *H2dInStep.needs[0])  # what `unclaimed` looks at
 
 
-def unclaimed(m: Measurements, *causes: str) -> float:
-    """Return the part of these causes' idle share that no rule about blocking claims.
+def unclaimed(m: Measurements, share: str) -> float:
+    """Return the part of an idle share that no rule about blocking claims.
 
-    What is claimed is taken from all causes in proportion: the measurements do not say from which.
+    What is claimed is taken from all that a late host did in proportion: the measurements do not say from which.
     """
-    pool = sum(m.get(name, 0.0) for name in (*HOST_CAUSES, *_WAITS))
+    late = sum(m.get(name, 0.0) for name in _LATE)
     claimed = sum(m.get(name, 0.0) for name in _SYNCS) + H2dInStep.claimed(m)
-    left = max(0.0, 1 - claimed / pool) if pool > 0 else 1.0
-    return sum(m.get(name, 0.0) for name in causes) * left
+    left = max(0.0, 1 - claimed / late) if late > 0 else 1.0
+    return m.number(share) * left

@@ -36,9 +36,7 @@ class WorkersZero(Rule):
     confidence = Threshold(0.95, "probability", source="the iterator's class is the setting itself; not calibrated yet")
     applies = Threshold(0.9, "probability", source="fails only for data sets that cannot be pickled")
     residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")
-    spare = Threshold(
-        1.15, "ratio", source="15% more workers than the mean batch needs; docs/method.md, DataLoader model"
-    )
+    spare = Threshold(1.15, "ratio", source="judgement: 15% more workers than the mean batch needs")
     spread = Threshold(0.5, "ratio", source="sd over mean of batch times, assumed: above it prefetch matters more")
     fewest = Threshold(4, "workers", source="kineto resnet50 sample pair: num_workers=0 and 4")
     most = Threshold(

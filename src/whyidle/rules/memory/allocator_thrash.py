@@ -13,8 +13,8 @@ class AllocatorThrash(Rule):
     ## Why it costs time
     PyTorch keeps freed memory in a cache, so that after the first steps `cudaMalloc` and `cudaFree` are
     no longer called. `cudaFree` waits for the whole GPU. They come back if the code calls
-    `torch.cuda.empty_cache()` in the loop, or if memory is so short or so fragmented that the cache has
-    to be emptied before an allocation succeeds.
+    `torch.cuda.empty_cache()` in the loop, if memory is so short or so fragmented that the cache has to
+    be emptied before an allocation succeeds, or if `PYTORCH_NO_CUDA_MEMORY_CACHING=1` switches it off.
 
     ## How we know
     `cudaMalloc` and `cudaFree` occur after the first recorded step, and the GPU is idle meanwhile.
@@ -35,9 +35,7 @@ class AllocatorThrash(Rule):
     applies = Threshold(
         0.8, "probability", source="judgement: if the code calls empty_cache(); 2.2x in one public case"
     )
-    setting_applies = Threshold(
-        0.6, "probability", source="judgement: helps against fragmentation, not if memory is simply full"
-    )
+    setting_applies = Threshold(0.6, "probability", source="judgement: helps against fragmentation only")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         if m.get("steps", self.steady) < self.steady:
@@ -52,19 +50,19 @@ class AllocatorThrash(Rule):
             locations=m.one("alloc_lost_share").locations,
             fixes=(
                 Fix(
+                    "keep the cache",
+                    "# delete torch.cuda.empty_cache() from the training step\nunset PYTORCH_NO_CUDA_MEMORY_CACHING",
+                    effort="code",
+                    applies=self.applies,
+                    risk="other processes on the same GPU see less free memory",
+                    edits=(Edit("scale_host", {"cause": "allocator"}, {"factor": 0.0}),),
+                ),
+                Fix(
                     "let segments grow in place of freeing them",
                     "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
                     effort="setting",
                     applies=self.setting_applies,
-                    risk="Linux only; if memory is simply full, only a smaller batch helps",
-                    edits=(Edit("scale_host", {"cause": "allocator"}, {"factor": 0.0}),),
-                ),
-                Fix(
-                    "do not empty the cache in the loop",
-                    "# delete torch.cuda.empty_cache() and gc.collect() from the training step",
-                    effort="code",
-                    applies=self.applies,
-                    risk="other processes on the same GPU see less free memory",
+                    risk="NVIDIA on Linux only; if memory is simply full, only a smaller batch helps",
                     edits=(Edit("scale_host", {"cause": "allocator"}, {"factor": 0.0}),),
                 ),
             ),

@@ -25,7 +25,7 @@ class ComputeBound(Rule):
     needs = (("gpu_idle_share",),)
     uses = ("collective_wait_share",)
 
-    healthy = Threshold(0.03, "of window", source="2.6% is the least in a GPU-bound public recording; docs/method.md")
+    healthy = Threshold(0.03, "of window", source="docs/method.md, Healthy; public GPU-bound recordings are at 2.6%")
     waiting = Threshold(0.05, "of window", source="medium severity: then a peer is what to look at")
     confidence = Threshold(0.95, "probability", source="idle time is measured, not inferred")
 

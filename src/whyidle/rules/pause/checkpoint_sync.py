@@ -30,7 +30,7 @@ class CheckpointSync(Rule):
     )
     applies = Threshold(0.6, "probability", source="judgement: needs host memory for a copy of the state")
     rarer_applies = Threshold(0.6, "probability", source="judgement: someone chose the interval for a reason")
-    residual = Threshold(0.1, "of the pause", source="the copy to host memory remains; docs/method.md, edit E14")
+    residual = Threshold(0.1, "of the pause", source="judgement: the copy to host memory remains")
     rarer = Threshold(0.5, "of the pauses", source="arithmetic: half as many saves")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
