@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+import typer
+
+from whyidle.cli import PIPE_CLOSED
 from whyidle.errors import WhyIdleError
 from whyidle.render.base import Look
 
@@ -31,7 +34,8 @@ class Destination:
             self.stream.write(text)
             self.stream.flush()
         except BrokenPipeError:
-            raise
+            # Not passed on: typer would make 1 of it, which says that there are findings.
+            raise typer.Exit(PIPE_CLOSED) from None
         except OSError as error:
             raise WhyIdleError(f"cannot write the report to {self.name}: {error.strerror}") from None
 
@@ -55,6 +59,8 @@ def destination(
         yield Destination(sys.stdout, "standard output", _look(sys.stdout, color, everything))
         return
     existed = path.exists()
+    if path.is_dir():
+        raise WhyIdleError(f"{path} is a folder; the report is a file", f"-o {path / 'report.txt'}")
     try:
         # "a" shows whether an old file can be written without emptying it: it goes only when the new report is there.
         stream = path.open("a" if force else "x", encoding="utf-8", newline="\n")

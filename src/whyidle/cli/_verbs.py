@@ -64,22 +64,22 @@ def run(arguments: Sequence[str]) -> int:
         WhyIdleError: for a wrong command line, and whatever the verb raises.
     """
     known = verbs()
-    arguments = list(arguments)
-    first = arguments[0] if arguments else "--help"
-    if not (first in known or first in {"-h", "--help"}):
+    if not arguments:
+        run(["--help"])
+        return 2
+    first, *_ = arguments = list(arguments)
+    if first not in known and first not in {"-h", "--help"}:
         if not first.startswith("-"):
             _check_path(first, known)
         arguments.insert(0, DEFAULT)
-    elif not arguments:
-        arguments = ["--help"]
-    app = application(known if arguments[0] not in known else (arguments[0],))
+    app = application((arguments[0],) if arguments[0] in known else known)
     try:
         code = app(arguments, prog_name="whyidle", standalone_mode=False)
     except UsageError as error:
         verb = arguments[0] if arguments[0] in known else ""
-        raise WhyIdleError(
-            error.format_message().rstrip("."), f"see `whyidle {verb} --help`".replace("  ", " ")
-        ) from None
+        message = error.format_message().rstrip(".")
+        hint = f"see `whyidle {verb} --help`" if verb else "see `whyidle --help`"
+        raise WhyIdleError(message[:1].lower() + message[1:], hint) from None
     except typer.Abort:
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0

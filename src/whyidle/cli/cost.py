@@ -23,7 +23,7 @@ def cost(  # noqa: PLR0917 - called by name
     ] = None,
     format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
 ) -> int:
-    """Say what a job costs, what of that is waiting, and what the same work costs on busier GPUs.
+    """Price a job, its waiting, and the same work on busier GPUs.
 
     The work is fixed, so hours = busy hours / busy share. That is the most a fix can bring: one cause less
     may leave others.

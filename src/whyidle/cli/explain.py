@@ -15,10 +15,12 @@ from whyidle.rules import all_rules
 
 def explain(
     rule: Annotated[
-        str | None, typer.Argument(metavar="[RULE]", help="Such as input.workers_zero; none lists them all.")
+        str | None, typer.Argument(metavar="RULE", help="Such as input.workers_zero; none lists them all.")
     ] = None,
 ) -> int:
-    """Explain a rule: why the problem costs time, how we know, when to ignore it, and its thresholds.
+    """Explain a rule and the numbers that it decides by.
+
+    Why the problem costs time, how we know, when to ignore it, and each threshold with its source.
 
     For example:
 

@@ -18,7 +18,8 @@ def bill_text(bill: Bill, source: str) -> str:
     lines = [
         "",
         f"  {money(bill.total_usd)} in all, {money(bill.idle_usd)} of it for waiting.",
-        f"  {gpus} for {bill.hours:,.4g} h, busy {percent(bill.busy)} of the time ({clean(source)})",
+        f"  {gpus} for {bill.hours:,.4g} h, busy {percent(bill.busy)} of the time",
+        f"  price: {clean(source)}",
         "",
         "  the same work at",
         f"  {'busy':>6}  {'time':>10}  {'cost':>14}  {'saved':>14}",

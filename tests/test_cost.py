@@ -1,0 +1,168 @@
+"""The fixed-busy-time model, to the cent, and the list prices that stand in where the user gives none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whyidle.cost import bill, price, what_if
+from whyidle.errors import WhyIdleError
+from whyidle.model.finding import DeviceBusy, GpuCount, Report, RunInfo, Summary
+from whyidle.model.hardware import PRICED_GPUS, list_price
+
+gpus = st.integers(1, 100_000)
+prices = st.floats(0.01, 1000)
+hours = st.floats(0.01, 100_000)
+shares = st.floats(0.001, 1.0)
+
+
+def test_the_textbook_bill() -> None:
+    found = bill(8, 2.60, 24, 0.40)
+    assert round(found.total_usd, 2) == 499.20
+    assert round(found.idle_usd, 2) == 299.52
+    assert [(row.busy, round(row.hours, 2), round(row.usd, 2)) for row in found.table] == [
+        (0.6, 16.0, 332.80),
+        (0.8, 12.0, 249.60),
+        (0.95, 10.11, 210.19),
+    ]
+
+
+@given(gpus, prices, hours, shares)
+def test_idle_and_busy_are_all(count: int, usd: float, time: float, busy: float) -> None:
+    found = bill(count, usd, time, busy)
+    assert found.idle_usd + found.total_usd * busy == pytest.approx(found.total_usd)
+    assert 0 <= found.idle_usd <= found.total_usd
+
+
+@given(gpus, prices, hours, shares, st.lists(shares, max_size=5))
+def test_busier_is_cheaper(count: int, usd: float, time: float, busy: float, targets: list[float]) -> None:
+    rows = what_if(count, usd, time, busy, targets)
+    assert [row.busy for row in rows] == sorted(target for target in targets if target > busy)
+    costs = [count * usd * time, *(row.usd for row in rows)]
+    assert costs == sorted(costs, reverse=True)
+    for row in rows:  # the work stays the same
+        assert row.hours * row.busy == pytest.approx(time * busy)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"gpus": 0}, "the number of GPUs is 1 or more, not 0"),
+        ({"usd_per_gpu_hour": -1.0}, "0 or more, not -1"),
+        ({"usd_per_gpu_hour": float("nan")}, "0 or more, not nan"),
+        ({"hours": float("inf")}, "0 or more, not inf"),
+        ({"busy": 0.0}, "above 0 and at most 1, not 0"),
+        ({"busy": 40.0}, "above 0 and at most 1, not 40"),
+        ({"busy": float("nan")}, "above 0 and at most 1, not nan"),
+        ({"targets": (1.5,)}, "above 0 and at most 1, not 1.5"),
+    ],
+)
+def test_numbers_that_cannot_be(numbers: dict[str, Any], message: str) -> None:
+    given_numbers = {"gpus": 1, "usd_per_gpu_hour": 1.0, "hours": 1.0, "busy": 0.5, **numbers}
+    with pytest.raises(WhyIdleError, match=message) as caught:
+        bill(**given_numbers)
+    assert caught.value.hint.startswith("--")
+
+
+def seen(name: str = "NVIDIA H100 80GB HBM3", *, world_size: int | None = None, idle: float | None = 0.5) -> Report:
+    devices = tuple(DeviceBusy(rank, 0, 0.5, 1.0) for rank in range(4))
+    summary = Summary("x", gpu_idle_share=idle, devices=devices)
+    return Report(RunInfo(gpus=(GpuCount(name, 4),), world_size=world_size), summary)
+
+
+def test_the_price_given_counts() -> None:
+    cost = price(seen(world_size=16), 2.60, hours=10).summary.cost
+    assert cost is not None
+    assert (cost.usd_per_gpu_hour, cost.price_source, cost.gpus) == (2.60, "--price", 16)
+    assert cost.idle_usd_per_hour == pytest.approx(16 * 2.60 / 2)
+    assert cost.total_usd == pytest.approx(416)
+    assert cost.idle_usd == pytest.approx(208)
+
+
+def test_gpus_given_then_world_size_then_seen() -> None:
+    counts = [
+        price(report, 1.0, gpus=asked).summary.cost
+        for report, asked in ((seen(world_size=16), 2), (seen(world_size=16), None), (seen(), None))
+    ]
+    assert [cost and cost.gpus for cost in counts] == [2, 16, 4]
+
+
+def test_the_list_price_says_where_it_comes_from() -> None:
+    cost = price(seen()).summary.cost
+    assert cost is not None
+    assert cost.usd_per_gpu_hour == pytest.approx(55.04 / 8)
+    assert cost.price_source == "H100 SXM: AWS p5.48xlarge, us-east-1, list price, June 2025"
+    assert cost.total_usd is None
+
+
+def test_no_price_is_no_cost() -> None:
+    assert price(seen("NVIDIA GeForce RTX 4090")) == seen("NVIDIA GeForce RTX 4090")
+    asked = price(seen("NVIDIA GeForce RTX 4090"), hours=3)
+    assert asked.summary.cost is None
+    assert asked.warnings == ("no cost: no list price for NVIDIA GeForce RTX 4090; give --price",)
+    mixed = Report(RunInfo(gpus=(GpuCount("Tesla T4", 1), GpuCount("NVIDIA L4", 1))), Summary("x", gpu_idle_share=0.5))
+    assert price(mixed).summary.cost is None
+
+
+def test_what_was_not_measured_costs_nothing_that_we_know() -> None:
+    assert price(seen(idle=None)) == seen(idle=None)
+    assert price(seen(idle=None), 2.60).warnings == ("no cost: the GPU's idle time was not measured",)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [
+        ("Tesla V100-SXM2-16GB", "V100 16GB"),
+        ("Tesla V100-DGXS-32GB", "V100 32GB"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA A10G", "A10G"),
+        ("NVIDIA A10", "A10"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", "L40S"),
+        ("nvidia l40s", "L40S"),
+        ("NVIDIA A100-SXM4-40GB", "A100 40GB"),
+        ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
+        ("NVIDIA A100 80GB PCIe", "A100 80GB PCIe"),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA H100 NVL", "H100 NVL"),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA B200", "B200"),
+        ("AMD Instinct MI300X", "MI300X"),
+        # near, and not the same
+        ("NVIDIA GB200", None),
+        ("NVIDIA GH200 480GB", None),
+        ("NVIDIA H200 NVL", None),
+        ("NVIDIA L40", None),
+        ("NVIDIA A100-SXM-64GB", None),
+        ("NVIDIA A100X", None),
+        ("NVIDIA H20", None),
+        ("NVIDIA T400", None),
+        ("NVIDIA T4G", None),
+        ("Quadro GV100", None),
+        ("AMD Instinct MI300A", None),
+        # a part of one
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
+        ("NVIDIA A10-24Q", None),
+        # no help
+        ("A100", None),
+        ("unknown GPU", None),
+        ("", None),
+    ],
+)
+def test_list_price(name: str, gpu: str | None) -> None:
+    found = list_price(name)
+    assert (found and found.gpu) == gpu
+
+
+def test_every_price_is_found_by_its_own_name_and_dated() -> None:
+    for name in PRICED_GPUS:
+        found = list_price(name)
+        assert found is not None
+        assert found.gpu == name
+        assert found.usd_per_gpu_hour > 0
+        assert found.instance
+        assert found.month[-4:].isdigit()
