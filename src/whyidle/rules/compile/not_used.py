@@ -44,8 +44,8 @@ class NotUsed(Rule):
             return
         lost = max(share - m.get("cast_share", 0.0), 0.0) * self.mergeable
         yield from self.finding(
-            f"Elementwise kernels take {share:.0%} of the step and nothing is compiled, "
-            f"of which torch.compile may save {lost:.0%} of the step.",
+            f"Elementwise kernels take {share:.0%} of the step and nothing is compiled: "
+            f"torch.compile may save {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"elementwise, copy and reduction kernels: {share:.0%} of the time; no trace of torch.compile",

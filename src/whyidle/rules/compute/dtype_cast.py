@@ -38,8 +38,8 @@ class DtypeCast(Rule):
             return
         lost = share * self.removable
         yield from self.finding(
-            f"Kernels that only change the data type take {share:.0%} of the step, "
-            f"of which {lost:.0%} of the step can be saved.",
+            f"Kernels that only change the data type take {share:.0%} of the step: "
+            f"{lost:.0%} of the step can be saved.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"{count:.0f} such kernels per step, {share:.0%} of the time",

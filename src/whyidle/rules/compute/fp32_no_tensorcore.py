@@ -32,10 +32,10 @@ class Fp32NoTensorcore(Rule):
         0.75, "of matmul", source="judgement: above it the rest is shapes and special kernels, not a setting"
     )
     tf32_left = Threshold(
-        0.36, "of kernel time", source="19.5 / 156 TFLOP/s (A100 data sheet), 35% of the gain assumed"
+        0.36, "of kernel time", source="19.5 / 156 TFLOP/s (A100 data sheet), at 35% of the TF32 peak, assumed"
     )
     fp16_left = Threshold(
-        0.25, "of kernel time", source="15.7 / 125 TFLOP/s (V100 data sheet), half of the gain assumed"
+        0.25, "of kernel time", source="15.7 / 125 TFLOP/s (V100 data sheet), at half of the fp16 peak, assumed"
     )
     confidence = Threshold(
         0.85, "probability", source="kernel names: 15 of 15 found, 0 of 13 false; the setting itself is not seen"
@@ -54,8 +54,8 @@ class Fp32NoTensorcore(Rule):
         lost = plain * (1 - (self.tf32_left if units == "tf32" else self.fp16_left))
         busy = m.get("gpu_busy_share", 1.0)
         yield from self.finding(
-            f"Matrix products beside the tensor cores take {plain:.0%} of the step, "
-            f"of which {lost:.0%} of the step can be saved.",
+            f"Matrix products beside the tensor cores take {plain:.0%} of the step: "
+            f"on them {lost:.0%} of the step could be saved.",
             lost_share=lost,
             confidence=self.confidence * (1 - used),
             seen=(

@@ -37,8 +37,8 @@ class MisalignedDims(Rule):
         share = m.number("misaligned_share")
         lost = share * self.saved
         yield from self.finding(
-            f"Matrix products with sizes that are no multiple of 8 take {share:.0%} of the step, "
-            f"of which aligned sizes may save {lost:.0%} of the step.",
+            f"Matrix products with sizes that are no multiple of 8 take {share:.0%} of the step: "
+            f"aligned sizes may save {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"16-bit matrix products with a dimension that is no multiple of 8: {share:.0%} of the time",

@@ -44,8 +44,8 @@ class Underfilled(Rule):
             return
         lost = unfilled * self.recoverable
         yield from self.finding(
-            f"Kernels leave {unfilled:.0%} of the GPU's multiprocessor time without a block, "
-            f"of which more work per kernel may win {lost:.0%} of the step.",
+            f"Kernels leave {unfilled:.0%} of the GPU's multiprocessor time without a block: "
+            f"more work per kernel may win {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"GPU busy {m.number('gpu_busy_share'):.0%}; kernel time x empty multiprocessors: {unfilled:.0%}",

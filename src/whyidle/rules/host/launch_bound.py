@@ -35,8 +35,12 @@ class LaunchBound(Rule):
     )  # fmt: skip
 
     confidence = Threshold(0.75, "probability", source="judgement, not calibrated yet")
-    short_confidence = Threshold(0.9, "probability", source="as above, with kernels shorter than their launch")
-    few_confidence = Threshold(0.4, "probability", source="as above, where launches are too few to explain the gaps")
+    short_confidence = Threshold(
+        0.9, "probability", source="judgement, not calibrated yet: kernels are shorter than their launch"
+    )
+    few_confidence = Threshold(
+        0.4, "probability", source="judgement, not calibrated yet: too few launches to explain the gaps"
+    )
     mostly_short = Threshold(0.5, "of kernels", source="the median kernel takes less than a launch (5-11 us measured)")
     few = Threshold(
         50, "launches per step", source="50 x 20 us = 1 ms; smaller than any step that we have seen this in"
@@ -44,7 +48,9 @@ class LaunchBound(Rule):
     inflated_launches = Threshold(
         500, "launches per step", source="judgement: 500 x ~2 us of recording is 1 ms, which shows in a short step"
     )
-    inflated_idle = Threshold(0.2, "of window", source="judgement, with the above: below it recording costs little")
+    inflated_idle = Threshold(
+        0.2, "of window", source="judgement: below it the GPU hides what recording costs the host"
+    )
     applies = Threshold(0.5, "probability", source="judgement: graph breaks, changing shapes and CPU reads prevent it")
     batch_applies = Threshold(0.4, "probability", source="judgement: memory and the learning recipe limit it")
     host_left = Threshold(0.1, "of host time", source="10 us per graph and 2.5 us per 100 nodes, assumed; rounded up")

@@ -33,7 +33,9 @@ class PythonOverhead(Rule):
     confidence = Threshold(
         0.6, "probability", source="what is left over: several causes look alike; not calibrated yet"
     )
-    stall_confidence = Threshold(0.4, "probability", source="as above, and one slow operator may be a first call")
+    stall_confidence = Threshold(
+        0.4, "probability", source="judgement, not calibrated yet: one slow operator may be a first call"
+    )
     applies = Threshold(0.5, "probability", source="judgement: part of it is the loop itself")
     residual = Threshold(0.2, "of host time", source="judgement: a fifth of the work stays in the step")
 
@@ -42,10 +44,9 @@ class PythonOverhead(Rule):
         stalls = unclaimed(m, "host_stall_share")
         mostly_python = python >= stalls
         lost = python + stalls
-        doing = "runs Python between operators" if mostly_python else "is held up for milliseconds inside operators"
         launches = f", {m.number('launches_per_step'):.0f} launches per step" if "launches_per_step" in m else ""
         yield from self.finding(
-            f"The training thread {doing} while the GPU waits, which costs {lost:.0%} of the step.",
+            f"The training thread does other things than launching, for which the GPU waits {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence if mostly_python else self.stall_confidence,
             seen=(
