@@ -14,6 +14,7 @@ BLOCK: Final = 1 << 20
 PACKED_BLOCK: Final = 1 << 17  # 13:1 is what traces pack to, so that this is about a block
 HEAD: Final = 1 << 16
 GZIP: Final = b"\x1f\x8b"
+GZIP_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]  # its stubs call it an instance
 GZIP_WINDOW: Final = 31  # zlib's number for "with a gzip header"
 
 
@@ -25,7 +26,7 @@ def head_of(path: Path) -> bytes:
         return head
     try:
         return isal_zlib.decompressobj(GZIP_WINDOW).decompress(head, HEAD)
-    except isal_zlib.IsalError:
+    except GZIP_ERROR:
         return b""
 
 
@@ -69,5 +70,5 @@ class Blocks:
             if not member.eof:
                 yield member.flush()
                 self.damage = "the gzip file is cut short"
-        except isal_zlib.IsalError as error:
+        except GZIP_ERROR as error:
             self.damage = f"the gzip data is damaged ({error})"

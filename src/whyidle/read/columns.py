@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Raw
 from numpy.typing import NDArray
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.evidence import DeviceSlices, Floats, HostSlices, Ints, Kind
-from whyidle.read.events import Args, Batch
+from whyidle.model.evidence import Codes, DeviceSlices, Floats, HostSlices, Ints, Kind
+from whyidle.read.events import NOTHING, Args, Batch
 from whyidle.read.number import whole_numbers
 
 MOST_TEXT: Final = 1 << 30  # bytes of distinct names, shapes and types
@@ -55,6 +56,8 @@ RANGES: Final = ("ProfilerStep#", "enumerate(DataLoader)#", "Optimizer.", "## ")
 NAME, CATEGORY, PID, TID, ARGS = map(attrgetter, ("name", "cat", "pid", "tid", "args"))
 DEVICE, STREAM, CORRELATION, BYTES = map(attrgetter, ("device", "stream", "correlation", "bytes"))
 BLOCKS, MESSAGE = attrgetter("blocks_per_sm"), attrgetter("message")
+SHAPES = attrgetter("shapes"), attrgetter("shapes_2021")
+TYPES = attrgetter("types"), attrgetter("types_too")
 NO_ARGS: Final = Args()
 
 
@@ -179,9 +182,7 @@ class Columns:
         shapes, types = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
         shaped = (kinds == Kind.OP) | (kinds == Kind.RANGE)
         args = [slice_.args or NO_ARGS for slice_ in compress(slices, shaped.tolist())]
-        code = self._json.__getitem__
-        shapes[shaped] = np.fromiter((code(bytes(a.shapes or a.shapes_2021)) for a in args), np.int32, len(args))
-        types[shaped] = np.fromiter((code(bytes(a.types or a.types_too)) for a in args), np.int32, len(args))
+        shapes[shaped], types[shaped] = self._json_codes(args, SHAPES), self._json_codes(args, TYPES)
         thread = map(self._threads.__getitem__, zip(map(PID, slices), map(TID, slices), strict=True))
         self._append(
             self._host,
@@ -194,6 +195,15 @@ class Columns:
             shapes=shapes,
             types=types,
         )
+
+    def _json_codes(self, args: list[Args], spellings: tuple[attrgetter[Raw], ...]) -> Codes:
+        codes = np.full(len(args), -1, np.int32)
+        for spelling in spellings:
+            values = [*map(spelling, args)]
+            if values.count(NOTHING) < len(values):  # identity, which is quick: most traces have none, or one spelling
+                here = np.fromiter(map(self._json.__getitem__, map(bytes, values)), np.int32, len(values))
+                codes = np.where(here < 0, codes, here)
+        return codes
 
     def _append(self, table: dict[str, list[NDArray[Any]]], **columns: NDArray[Any]) -> None:
         self.rows += len(columns["start"])

@@ -18,6 +18,8 @@ Number: TypeAlias = int | float | str | None  # all of which have been seen wher
 # The trace event format: everything but complete events, which are slices.
 OTHER_PHASES: Final = "BEIiCbnesStfTpFPNODMVvRcaA()"
 
+NOTHING: Final = Raw(b"")
+
 
 class Args(msgspec.Struct, gc=False):
     """What we use of `args`. The spellings are those of 2021 and of today."""
@@ -28,10 +30,10 @@ class Args(msgspec.Struct, gc=False):
     bytes: Number = -1
     blocks_per_sm: Number = msgspec.field(default=-1.0, name="blocks per SM")
     message: Number = msgspec.field(default=-1, name="In msg nelems")
-    shapes: Raw = msgspec.field(default=Raw(b""), name="Input Dims")
-    shapes_2021: Raw = msgspec.field(default=Raw(b""), name="Input dims")
-    types: Raw = msgspec.field(default=Raw(b""), name="Input type")
-    types_too: Raw = msgspec.field(default=Raw(b""), name="Input Type")
+    shapes: Raw = msgspec.field(default=NOTHING, name="Input Dims")
+    shapes_2021: Raw = msgspec.field(default=NOTHING, name="Input dims")
+    types: Raw = msgspec.field(default=NOTHING, name="Input type")
+    types_too: Raw = msgspec.field(default=NOTHING, name="Input Type")
 
 
 class Slice(msgspec.Struct, tag_field="ph", tag="X", gc=False):
@@ -53,8 +55,8 @@ class TextSlice(msgspec.Struct, tag_field="ph", tag="X", gc=False):
     cat: str | None = None
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: Raw = Raw(b"")
-    dur: Raw = Raw(b"")
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
     args: Args | None = None
 
 

@@ -87,12 +87,12 @@ class _Damage:
 
     def decode(self, run: bytes, text: EventText) -> list[Batch]:
         try:
-            return [self._decoder.decode(b"[" + run + b"]")]
+            return [self._decoder.decode(b"[%b]" % run)]
         except NOT_EVENTS:
             pass
         if end := LIST_END.search(run):
             try:
-                batch = self._decoder.decode(b"[" + run[: end.end(1)] + b"]")
+                batch = self._decoder.decode(b"[%b]" % run[: end.end(1)])
             except NOT_EVENTS:
                 pass
             else:
