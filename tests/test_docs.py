@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import document
 from whyidle.model.finding import CAUSES
 from whyidle.rules import all_rules
 
@@ -26,23 +24,7 @@ WRITTEN = [
 ]
 
 
-def script(name: str) -> ModuleType:
-    """Import a script, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def document() -> ModuleType:
-    return script("document")
-
-
-def test_generated_pages_are_fresh(document: ModuleType) -> None:
+def test_generated_pages_are_fresh() -> None:
     pages = document.pages()
     old = [
         name for name, text in pages.items() if not (DOCS / name).is_file() or (DOCS / name).read_text("utf-8") != text
@@ -51,7 +33,7 @@ def test_generated_pages_are_fresh(document: ModuleType) -> None:
     assert document.stale() == [], HOW
 
 
-def test_every_rule_and_verb_has_a_page(document: ModuleType) -> None:
+def test_every_rule_and_verb_has_a_page() -> None:
     assert [rule.id for rule in all_rules() if not (DOCS / "rules" / f"{rule.id}.md").is_file()] == []
     assert "diagnose" in document.verbs()
     assert [name for name in document.verbs() if not (DOCS / "cli" / f"{name}.md").is_file()] == []
@@ -62,7 +44,7 @@ def test_method_says_how_each_cause_is_decided() -> None:
     assert [cause for cause in CAUSES if f"`{cause}`" not in method] == []
 
 
-def test_readme_shows_what_the_demo_shows(document: ModuleType) -> None:
+def test_readme_shows_what_the_demo_shows() -> None:
     text = README.read_text("utf-8")
     assert [block[2] for block in document.BLOCK.finditer(text)] == ["report", "record"]
     assert document.readme(text) == text, HOW

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
-import sys
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+import simulate_demo
 from whyidle.cli import main
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "src" / "whyidle" / "demo"
 BUDGET = 300_000  # bytes in the wheel
-
-
-@pytest.fixture(scope="module")
-def simulate_demo() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("simulate_demo", ROOT / "scripts" / "simulate_demo.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["simulate_demo"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 def recording(path: Path) -> dict[str, Any]:
@@ -51,7 +38,7 @@ def test_json_is_the_report_on_the_recording_from_before(capsys: pytest.CaptureF
     assert report["findings"][0]["rule"] == "input.workers_zero"
 
 
-def test_shipped_recordings_are_what_the_script_makes(simulate_demo: ModuleType, tmp_path: Path) -> None:
+def test_shipped_recordings_are_what_the_script_makes(tmp_path: Path) -> None:
     simulate_demo.main(tmp_path)
     for name in simulate_demo.RECORDINGS:
         assert recording(tmp_path / f"{name}.json.gz") == recording(FOLDER / f"{name}.json.gz")
