@@ -73,10 +73,12 @@ def demo(
     format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
-    """Show the whole story on a job that ships with whyidle. Needs no GPU and no PyTorch.
+    """Show the whole story on a simulated job.
 
-    The recordings are simulated, and say so: ResNet-18 with its batches loaded in the training process, then
-    with four workers. With --format json the report is that of the first one.
+    Two recordings ship with whyidle, and say that they are simulated: ResNet-18 with its batches loaded in the
+    training process, and the same with four workers. Needs no GPU and no PyTorch.
+
+    With --format json the report is that of the first one.
     """
     renders = renderer(format)
     with destination(color=not no_color) as out:
