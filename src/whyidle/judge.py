@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
 from whyidle.measure import Measured, measure
 from whyidle.model.evidence import Run
-from whyidle.model.finding import EvidenceFile, Finding, Report, RunInfo, Summary
+from whyidle.model.finding import MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
 from whyidle.model.measurement import Measurements
 from whyidle.rank import rank
 from whyidle.rules import ask
 
 HEALTHY_IDLE = 0.03  # architecture.md: below this, and without a compute.* finding at medium, a job is healthy
 LEAST_CONFIDENCE = 0.05
+# torch_tb_profiler's limit for communication, of step time.
+EXPOSED = 0.10
 # Say so where the GPU is busy between its first and last operation but not over the step.
 OUTSIDE_SPAN = 0.2
 
@@ -42,7 +45,8 @@ def judge(run: Run) -> Report:
     believed = prod(doubt.confidence for doubt in measured.doubts)
     ranked = rank(doubted(finding, believed) for finding in findings)
     summary = replace(summary, verdict=verdict(measured.measurements, ranked))
-    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail)
+    judged = explained(measured.measurements, ranked)
+    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
 
 
 NO_GPU = (
@@ -110,18 +114,43 @@ def summarize(measured: Measured) -> Summary:
     )
 
 
+def graves(findings: tuple[Finding, ...]) -> list[Finding]:
+    return [finding for finding in findings if finding.severity != "low"]
+
+
+def unexplained(m: Measurements) -> float:
+    """Return the idle time of which this recording does not show the cause, as a share of the window."""
+    return m.number("idle_unknown_share") + m.number("idle_queue_stall_share")
+
+
+def explained(m: Measurements, findings: tuple[Finding, ...]) -> bool:
+    """Say whether there is a verdict: a GPU that idles for no visible reason is not "nothing found"."""
+    return bool(graves(findings)) or unexplained(m) < MEDIUM
+
+
 def verdict(m: Measurements, findings: tuple[Finding, ...]) -> str:
-    """Return the judgement in a sentence or two."""
+    """Return the judgement in a few sentences, the answer first."""
     idle = m.number("gpu_idle_share")
-    grave = [finding for finding in findings if finding.severity != "low"]
-    if idle < HEALTHY_IDLE and not any(finding.rule.startswith("compute.") for finding in grave):
-        text = f"Healthy: the GPU was busy {1 - idle:.0%} of the time."
-    else:
+    slow_compute = any(finding.rule.startswith("compute.") for finding in graves(findings))
+    if idle >= HEALTHY_IDLE:
         text = f"Your GPU was idle {idle:.0%} of the time."
+    elif slow_compute:
+        text = f"Your GPU was busy {1 - idle:.0%} of the time, but the work itself can be faster."
+    else:
+        text = f"Healthy: the GPU was busy {1 - idle:.0%} of the time."
+    return " ".join([text, *remarks(m, findings)])
+
+
+def remarks(m: Measurements, findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Yield what has to be said next to the answer, so that it is not read wrongly."""
     outside, span = m.number("outside_span_share"), m.number("gpu_span_busy_share")
     if outside >= OUTSIDE_SPAN:
-        text += (
-            f" It was busy {span:.0%} of the time from its first to its last operation;"
+        yield (
+            f"It was busy {span:.0%} of the time from its first to its last operation;"
             f" {outside:.0%} of the window lies before and after."
         )
-    return text
+    exposed = m.get("collective_exposed_share", 0.0)
+    if exposed >= EXPOSED:
+        yield f"{exposed:.0%} of the time only collectives ran: busy, but not computing."
+    if not explained(m, findings):
+        yield f"Why it idled for {unexplained(m):.0%} this recording does not show: record with `nsys profile` as well."

@@ -11,7 +11,7 @@ from whyidle.measure.attribution import Attribution, HostCauses
 from whyidle.measure.timeline import Index, Timeline
 from whyidle.model.evidence import Ints, Kind, Trace
 from whyidle.model.finding import Location
-from whyidle.model.intervals import Intervals, clip, intersect, overlap, subtract, union
+from whyidle.model.intervals import Intervals, clip, containing, overlap, subtract, union
 
 PLACES = 3  # locations that a measurement carries
 
@@ -163,12 +163,5 @@ class Analysis:
         for thread in np.unique(h.thread[host_slices]):
             mine = np.flatnonzero(h.thread[calls] == thread)
             spans = t.spans(host_slices[h.thread[host_slices] == thread])
-            start = h.start[calls[mine]]
-            place = np.searchsorted(spans.start, start, "right") - 1
-            inside[mine] = (place >= 0) & (spans.end[np.maximum(place, 0)] > start)
+            inside[mine] = containing(h.start[calls[mine]], spans) >= 0
         return known[inside]
-
-
-def common(a: Intervals, b: Intervals) -> int:
-    """Return how much time two sets share, ns."""
-    return intersect(a, b)[0].total

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.measure import names
-from whyidle.measure.timeline import Index, Mask, Timeline
+from whyidle.measure.timeline import Index, Mask, Timeline, pick
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import CAUSES
 from whyidle.model.intervals import (
@@ -23,6 +23,7 @@ from whyidle.model.intervals import (
     Intervals,
     clip,
     complement,
+    containing,
     intersect,
     subtract,
     union,
@@ -169,9 +170,7 @@ class HostCauses:
         for thread in np.unique(t.host.thread[roots]):
             mine = t.host.thread[ops] == thread
             spans = t.spans(roots[t.host.thread[roots] == thread])
-            start = t.host.start[ops[mine]]
-            place = np.searchsorted(spans.start, start, "right") - 1
-            inside[mine] = (place >= 0) & (spans.end[np.maximum(place, 0)] > start)
+            inside[mine] = containing(t.host.start[ops[mine]], spans) >= 0
         return ops[inside]
 
     @cached_property
@@ -204,23 +203,26 @@ class Attribution:
         t = self.t
         span = complement(self.busy, self.low, self.high)
         starts = t.device.start[self.ops]
-        place = np.searchsorted(starts, span.end, "left")
-        ends_with_op = (place < len(starts)) & (span.end < self.high)
-        place = np.minimum(place, max(len(starts) - 1, 0))
-        ends_with_op &= starts[place] == span.end
-        launch_start = np.where(t.launch >= 0, t.host.start[t.launch], np.iinfo(np.int64).max)[self.ops]
+        if not len(starts):  # all work of this device lies outside the window
+            return Gaps(span, np.full(len(span), -1, np.intp), np.full(len(span), -1, np.intp))
+        place = np.minimum(np.searchsorted(starts, span.end, "left"), len(starts) - 1)
+        ends_with_op = (starts[place] == span.end) & (span.end < self.high)
+        launch_start = pick(t.host.start, t.launch[self.ops], np.iinfo(np.int64).max)
         last = np.searchsorted(starts, span.end, "right")
         for row in np.flatnonzero(ends_with_op & (last - place > 1)):
             place[row] += int(np.argmin(launch_start[place[row] : last[row]]))
         next_op = np.where(ends_with_op, self.ops[place], -1)
-        launch = np.where(next_op >= 0, t.launch[next_op], -1)
+        launch = pick(t.launch, next_op, -1)
         return Gaps(span, next_op, launch)
 
     @cached_property
     def launch_start(self) -> Ints:
-        """Return for each gap when its operation was launched; the end of the gap where that is not known."""
+        """Return for each gap when its operation was launched; the end of the gap where that is not known, or later.
+
+        A launch after the start of its operation means that the clocks of host and device disagree.
+        """
         g = self.gaps
-        return np.where(g.launch >= 0, self.t.host.start[g.launch], g.span.end)
+        return np.minimum(pick(self.t.host.start, g.launch, g.span.end), g.span.end)
 
     @cached_property
     def late(self) -> Mask:
@@ -257,7 +259,7 @@ class Attribution:
         A launch takes microseconds; one that takes this long loads code, compiles, or waits for a lock of the driver.
         """
         g = self.gaps
-        returned = np.where(g.launch >= 0, self.t.host.end[g.launch], 0)
+        returned = pick(self.t.host.end, g.launch, 0)
         began = (g.launch >= 0) & (self.launch_start <= g.span.start)
         return began & (np.minimum(returned, g.span.end) - g.span.start > KERNEL_GAP)
 
@@ -284,7 +286,7 @@ class Attribution:
         d = self.t.device
         order = self.ops[np.argsort(d.end[self.ops], kind="stable")]
         place = np.searchsorted(d.end[order], self.gaps.span.start, "right") - 1
-        return np.where(place >= 0, d.stream[order[np.maximum(place, 0)]], -1)
+        return pick(d.stream[order], place, -1)
 
     def launching(self) -> Pieces:
         """Return gaps from the launch call on: latency, then a call that took too long, then a wait nobody explains."""
@@ -313,7 +315,7 @@ class Attribution:
         parts: list[Pieces] = []
         late = np.flatnonzero(self.late)
         main = self.t.launched_threads[0] if len(late) else -1
-        thread_of = np.where(g.launch[late] >= 0, self.t.host.thread[g.launch[late]], main)
+        thread_of = pick(self.t.host.thread, g.launch[late], int(main))
         for thread in np.unique(thread_of):
             rows = late[thread_of == thread]
             end = np.where(g.next_op[rows] >= 0, self.launch_start[rows], g.span.end[rows])

@@ -55,9 +55,7 @@ PAGEABLE: Final = _any_of(r"Pageable")
 PINNED: Final = _any_of(r"Pinned")
 
 # runtime calls
-LAUNCH: Final = _any_of(
-    r"^(?:cu(?:da)?|hip)\w*Launch", r"^(?:cuda|hip)Mem(?:cpy|set)\w*Async", r"^(?:cu|hip)Mem(?:cpy|set)\w*Async"
-)
+KERNEL_LAUNCH: Final = _any_of(r"^(?:cu(?:da)?|hip)\w*Launch(?!HostFunc)")
 BLOCKING: Final = _any_of(
     r"^(?:cuda|hip)(?:Stream|Device|Event)Synchronize$",
     r"^cu(?:Stream|Ctx|Event)Synchronize$",

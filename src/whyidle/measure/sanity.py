@@ -48,13 +48,14 @@ def graph_capture(a: Analysis) -> Iterator[Doubt]:
 
 
 def missing_share(a: Analysis) -> float:
-    """Return the share of launch calls behind which no device operation was recorded.
+    """Return the share of kernel launches behind which no device operation was recorded.
 
-    Launches after the last one that has an operation do not count: the recording stopped before the GPU came to them.
+    Fills do not count: many recordings leave out small ones. Nor do launches after the last one that has an operation:
+    the recording stopped before the GPU came to them.
     """
     t = a.t
     matched = t.launch[t.launch >= 0]
-    calls = t.launch_calls
+    calls = t.host_like(names.KERNEL_LAUNCH, Kind.RUNTIME)
     calls = calls[t.host.correlation[calls] >= 0]
     if not len(calls):
         return 0.0

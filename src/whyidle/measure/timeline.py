@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whyidle.measure.names import LAUNCH
 from whyidle.measure.steps import NO_STEPS, Steps, marks, profiler_steps
 from whyidle.model.evidence import Codes, DeviceSlices, HostSlices, Ints, Kind, Trace
 from whyidle.model.finding import Location
@@ -17,6 +17,7 @@ from whyidle.model.intervals import Intervals, union
 
 Mask = NDArray[np.bool_]
 Index = NDArray[np.intp]
+T = TypeVar("T", np.int64, np.int32, np.intp)
 
 # Above this many ids per slice a look-up table would cost more memory than a sort costs time.
 DENSE_IDS = 8
@@ -77,11 +78,6 @@ class Timeline:
         order = np.argsort(-count, kind="stable")
         return order[count[order] > 0].astype(np.int32)
 
-    @cached_property
-    def launch_calls(self) -> Index:
-        """Return the RUNTIME slices whose name says that they launch device work."""
-        return self.host_like(LAUNCH, Kind.RUNTIME)
-
     def enclosing(self, times: Ints, threads: Codes, candidates: Index) -> Index:
         """Return for each (time, thread) the innermost of `candidates` (host slices, in order) that covers it, -1 none.
 
@@ -137,6 +133,13 @@ class Timeline:
             end_s=(end - self.trace.origin) / 1e9,
             name=name,
         )
+
+
+def pick(column: NDArray[T], index: Index, missing: int | NDArray[T]) -> NDArray[T]:
+    """Return `column[index]`, and `missing` where the index is -1."""
+    if not len(column):
+        return np.broadcast_to(np.asarray(missing, column.dtype), index.shape)
+    return np.where(index >= 0, column[index], missing).astype(column.dtype)
 
 
 def join(keys: Ints, values: Index, wanted: Ints) -> Index:
