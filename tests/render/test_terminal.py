@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from whyidle import cost
-from whyidle.model.finding import CAUSES, DeviceBusy, Estimate, Report, RunInfo, Summary
+from whyidle.model.finding import CAUSES, DeviceBusy, Estimate, Finding, Report, RunInfo, Summary
 from whyidle.render import render
 
 
@@ -63,6 +63,20 @@ def test_a_healthy_job_gets_one_line(healthy: Report) -> None:
     text = render(replace(healthy, warnings=()))
     assert len(text.strip().splitlines()) == 1
     assert text.strip().startswith("Healthy: the GPU was busy 98% of the time.")
+
+
+def test_a_healthy_job_is_not_told_twice(healthy: Report, many: Report) -> None:
+    bound = Finding("none.compute_bound", "low", 0.9, "The GPU is busy all the time.", 0.0)
+    report = replace(healthy, findings=(bound,), unknown=many.unknown, warnings=("one",) * 7)
+    text = render(report)
+    assert "compute_bound" not in text
+    assert "not judged: 5 rules: see --all." in text
+    assert text.count("warning: one") == 5
+    assert "warning: 2 more: see --all" in text
+    assert "none.compute_bound" in render(report, everything=True)
+    assert render(report, everything=True).count("warning: one") == 7
+    assert "cost:" not in render(cost.price(report))
+    assert "cost:" in render(cost.price(report, 2.60))
 
 
 def test_many_ranks_take_one_line(ranks: Report) -> None:

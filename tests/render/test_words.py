@@ -44,9 +44,10 @@ def test_gpu_name(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("void at::native::reduce_kernel<4, at::AddFunctor<float> >(int)", "at::native::reduce_kernel"),
+        ("void at::native::reduce_kernel<4, at::AddFunctor<float> >(int)", "at::native::reduce_kernel AddFunctor"),
         ("volta_sgemm_128x64_nn", "volta_sgemm_128x64_nn"),
         ("void (anonymous namespace)::softmax<(int)4>(float*)", "softmax"),
+        ("void cutlass::Kernel2<cutlass_80_s16816gemm>(int)", "cutlass::Kernel2 cutlass_80_s16816gemm"),
         ("<<<", "<<<"),
     ],
 )  # fmt: skip

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from whyidle.model.finding import Estimate, Finding, Location, Severity, Summary
 from whyidle.render.lines import INDENT, LABEL, hang
-from whyidle.render.words import clean, duration, money, percent, shorten
+from whyidle.render.words import basename, clean, duration, money, percent, shorten
 
 STYLE: Mapping[Severity, str] = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 
@@ -35,13 +35,13 @@ def finding_lines(number: int, finding: Finding, summary: Summary, width: int) -
 def one_line(number: int, finding: Finding, width: int) -> Text:
     """Return a finding in one line: its message, cut, and its loss."""
     head = _head(number, finding)
-    lost = "" if finding.lost_share is None else f"  {percent(finding.lost_share)}"
+    lost = f"  {percent(finding.lost_share)}" if finding.lost_share else ""
     return Text.assemble(head, shorten(clean(finding.message), width - len(head) - len(lost)), lost)
 
 
 def place(location: Location) -> str:
     """Return where to look: "trace.json.gz rank 0, step 7, 0.123-0.190 s", "train.py:12"."""
-    name = clean(location.file).replace("\\", "/").rsplit("/", 1)[-1]
+    name = basename(location.file)
     if location.line is not None:
         return f"{name}:{location.line}" + (f":{location.column}" if location.column is not None else "")
     parts = []
@@ -73,7 +73,7 @@ def _worth(finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
     fix = next((fix for fix in finding.fixes if fix.predicted and "step_time_s" in fix.predicted), None)
     if fix is not None and fix.predicted is not None and summary.step_time_s is not None:
         yield from hang(_label("worth"), Text(_predicted(fix.predicted, summary)), width)
-    elif finding.lost_share is not None:
+    elif finding.lost_share:  # 0 where nothing is wrong: none.compute_bound
         yield from hang(_label("lost"), Text(_lost(finding.lost_share, summary)), width)
 
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from whyidle.model.finding import DeviceBusy, Report, Summary
+from whyidle.model.finding import DeviceBusy, Finding, Report, Summary
 from whyidle.render.bars import Bar, bars, draw
 from whyidle.render.base import Look, Renderer
 from whyidle.render.detail import details
 from whyidle.render.lines import LABEL, columns, hang
 from whyidle.render.passages import finding_lines, one_line
-from whyidle.render.words import clean, duration, gpu_name, money, percent, plural
+from whyidle.render.words import basename, clean, duration, gpu_name, money, percent, plural
 
 # Healthy by architecture: idle below 3% of the window (and nothing of weight to say).
 HEALTHY_IDLE = 0.03
-_FULL_FINDINGS = 5  # what fits on a screen of 40 lines; the rest gets one line each
+# What fits on a screen of 40 lines; --all shows the rest.
+_FULL_FINDINGS = 5
+_MOST_HOWS = 3
+_MOST_WARNINGS = 5
 
 # One column each, so that nothing moves.
 _ASCII = str.maketrans(
@@ -66,8 +69,17 @@ def _lines(report: Report, width: int, everything: bool) -> Iterator[Text]:
     if report.judged and (everything or not healthy):
         yield from _picture(report.summary, width)
     yield from _ranks(report.summary, width)
-    yield from _findings(report, width, everything)
-    notes = [*_cost(report.summary, width), *_not_judged(report, width, everything), *_other_files(report, width)]
+    if everything or not healthy:
+        yield from _findings(report.findings, report, width, everything)
+    else:  # nothing but small things, and what says once more that all is well
+        small = tuple(finding for finding in report.findings if finding.lost_share)
+        yield from _findings(small, report, width, everything)
+    notes = [
+        *_cost(report.summary, width, everything or not healthy),
+        *_not_judged(report, width, everything),
+        *_other_files(report, width),
+        *_warnings(report, width, everything),
+    ]
     if notes:
         yield Text()
         yield from notes
@@ -162,11 +174,11 @@ def _device(device: DeviceBusy, devices: tuple[DeviceBusy, ...]) -> str:
     return f"rank {device.rank}" + (f" GPU {device.device}" if several else "")
 
 
-def _findings(report: Report, width: int, everything: bool) -> Iterator[Text]:
+def _findings(findings: Sequence[Finding], report: Report, width: int, everything: bool) -> Iterator[Text]:
     summary = report.summary
     full = 0
     after_full = True
-    for number, finding in enumerate(report.findings, start=1):
+    for number, finding in enumerate(findings, start=1):
         in_full = everything or (finding.severity != "low" and full < _FULL_FINDINGS)
         if in_full or after_full:
             yield Text()
@@ -186,9 +198,9 @@ def _no_finding(report: Report) -> str:
     return judged + (" --all shows where the time goes." if report.detail.kernels else "")
 
 
-def _cost(summary: Summary, width: int) -> Iterator[Text]:
+def _cost(summary: Summary, width: int, always: bool) -> Iterator[Text]:
     cost = summary.cost
-    if cost is None:
+    if cost is None or not (always or cost.hours is not None or cost.price_source == "--price"):
         return
     hourly = cost.usd_per_gpu_hour * cost.gpus
     text = f"{money(cost.idle_usd_per_hour)} of {money(hourly)} per hour is idle time"
@@ -204,13 +216,17 @@ def _not_judged(report: Report, width: int, everything: bool) -> Iterator[Text]:
     for unknown in report.unknown:
         by_how.setdefault(clean(unknown.how), []).append(unknown.rule)
     ranked = sorted(by_how.items(), key=lambda item: -len(item[1]))
-    shown = ranked if everything else ranked[:3]
+    shown = ranked if everything else [] if _is_healthy(report) else ranked[:_MOST_HOWS]
     for how, rules in shown:
         names = ", ".join(rules) if everything else _families(rules)
         yield from hang(Text("  not judged: ", style="bold"), Text(f"{names}. To judge: {how}."), width)
     rest = sum(len(rules) for _, rules in ranked[len(shown) :])
     if rest:
-        yield from hang(Text("  not judged: ", style="bold"), Text(f"{plural(rest, 'more rule')}: see --all."), width)
+        yield from hang(
+            Text("  not judged: ", style="bold"),
+            Text(f"{plural(rest, 'more rule' if shown else 'rule')}: see --all."),
+            width,
+        )
 
 
 def _families(rules: list[str]) -> str:
@@ -226,9 +242,14 @@ def _families(rules: list[str]) -> str:
 def _other_files(report: Report, width: int) -> Iterator[Text]:
     ignored = report.run.ignored
     if ignored:
-        names = "; ".join(f"{clean(file.path)} ({clean(file.why)})" for file in ignored[:3])
+        names = "; ".join(f"{basename(file.path)} ({clean(file.why).rstrip('.')})" for file in ignored[:3])
         more = f"; and {len(ignored) - 3:,} more" if len(ignored) > 3 else ""
         head = Text(f"  ignored {plural(len(ignored), 'file')}: ", style="bold")
         yield from hang(head, Text(names + more), width, indent=14)
-    for warning in report.warnings:
+
+
+def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
+    shown = report.warnings if everything else report.warnings[:_MOST_WARNINGS]
+    rest = len(report.warnings) - len(shown)
+    for warning in (*shown, *([f"{rest:,} more: see --all"] if rest else [])):
         yield from hang(Text("  warning: ", style="bold yellow"), Text(clean(warning)), width)

@@ -76,6 +76,11 @@ def size(count: float) -> str:
     return f"{_digits(count)} TiB"
 
 
+def basename(path: str) -> str:
+    """Return the last part of a path of any system."""
+    return clean(path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
 def plural(count: int, noun: str) -> str:
     """Return "1 rank", "2 ranks"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
@@ -86,8 +91,12 @@ def gpu_name(name: str) -> str:
     return re.sub(r"^(?:NVIDIA|AMD|Tesla|Instinct|GeForce|Quadro|\s)+", "", clean(name)) or clean(name)
 
 
+# What tells one instance of a template from another: the function that it applies, the product that it computes.
+_WORKER = re.compile(r"\w*(?:[Ff]unctor|_kernel_cuda|_kernel_impl|gemm|fprop|dgrad|wgrad|ReduceOp|Ops\b)\w*")
+
+
 def kernel_name(name: str) -> str:
-    """Return a kernel name without return type, template arguments and parameters."""
+    """Return a kernel name without return type and parameters, and of its template arguments only what it works on."""
     text = re.sub(r"^void\s+", "", clean(name))
     text = text.replace("(anonymous namespace)::", "")
     kept: list[str] = []
@@ -99,4 +108,6 @@ def kernel_name(name: str) -> str:
             depth = max(depth - 1, 0)
         elif depth == 0:
             kept.append(char)
-    return "".join(kept).strip() or text
+    short = "".join(kept).strip() or text
+    worker = _WORKER.search(text, text.find("<") + 1) if "<" in text else None
+    return short if worker is None or worker[0] in short else f"{short} {worker[0]}"
