@@ -55,7 +55,7 @@ def test_every_idle_nanosecond_has_one_cause(recording):
         idle = (a.high - a.low) - a.busy.total
         p = a.pieces
         assert (p.end > p.start).all()
-        assert sum(p.totals().values()) == idle
+        assert sum(a.totals.values()) == idle
         merged = union(p.start, p.end)
         assert merged.total == idle, "pieces overlap"
         gap = a.gaps.span

@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from whyidle.measure.attribution import Attribution, HostCauses
-from whyidle.measure.timeline import Index, Timeline
+from whyidle.measure.rows import Index, distinct, largest
+from whyidle.measure.timeline import Timeline, innermost
 from whyidle.model.evidence import Ints, Kind, Trace
-from whyidle.model.finding import Location
+from whyidle.model.finding import LOW, Location
 from whyidle.model.intervals import Intervals, clip, containing, overlap, subtract, union
 
 PLACES = 3  # locations that a measurement carries
@@ -43,10 +44,11 @@ class Analysis:
     def device_time(self, index: Index) -> dict[int, Intervals]:
         """Return when these device slices ran inside the window, by device."""
         d = self.t.device
+        whole = len(self.devices) == 1
         return {
             a.device: clip(union(d.start[mine], d.end[mine]), a.low, a.high)
             for a in self.devices
-            for mine in [index[d.device[index] == a.device]]
+            for mine in [index if whole else index[d.device[index] == a.device]]
         }
 
     def device_share(self, index: Index) -> float:
@@ -68,7 +70,7 @@ class Analysis:
             yield a, a.pieces.of(cause)
 
     def idle_share(self, cause: str) -> float:
-        return self.share(sum(a.pieces.totals()[cause] for a in self.devices))
+        return self.share(sum(a.totals[cause] for a in self.devices))
 
     def idle_inside(self, cause: str, host_slices: Index) -> float:
         """Return the idle time of this cause that falls inside these host slices, as a share of the window."""
@@ -91,44 +93,52 @@ class Analysis:
     # places
 
     def places(self, cause: str, host_slices: Index | None = None) -> tuple[Location, ...]:
-        """Return where the most idle time of a cause is: inside which host slices, else as bare stretches of time."""
+        """Return where the most idle time of a cause is: inside which host slices, else as bare stretches of time.
+
+        A cause that is too small to be told has no places: looking for them costs more than measuring it.
+        """
+        if self.idle_share(cause) < LOW:
+            return ()
         found: list[tuple[int, Location]] = []
         for a, idle in self.idle(cause):
             if host_slices is not None and len(host_slices):
                 h = self.t.host
                 time = overlap(h.start[host_slices], h.end[host_slices], idle)
-                for row in np.argsort(-time, kind="stable")[:PLACES]:
+                for row in largest(time, PLACES):
                     if time[row] > 0:
                         i = int(host_slices[row])
                         where = self.t.location(int(h.start[i]), int(h.end[i]), self.t.host_name(i), a.device)
                         found.append((int(time[row]), where))
             else:
                 length = idle.lengths
-                for row in np.argsort(-length, kind="stable")[:PLACES]:
+                for row in largest(length, PLACES):
                     start, end = int(idle.start[row]), int(idle.end[row])
                     found.append((int(length[row]), self.t.location(start, end, self.doing(start, end), a.device)))
         found.sort(key=lambda item: -item[0])
         return tuple(where for _, where in found[:PLACES])
 
     def doing(self, start: int, end: int) -> str | None:
-        """Return what the busiest launching thread was inside of in the middle of this time, as named in the recording."""
+        """Return what the busiest launching thread was inside of in the middle of this time, as the recording names it."""
         for thread in self.t.launched_threads:
             middle = np.array([(start + end) // 2])
-            around = self.t.enclosing(middle, np.array([thread]), self.named)[0]
+            around = innermost(middle, self.named[int(thread)], self.t.host.start, self.t.host.end)[0]
             if around >= 0:
                 return self.t.host_name(int(around))
         return None
 
     @cached_property
-    def named(self) -> Index:
-        """Return the host slices that tell a person where they are in their program."""
-        return np.flatnonzero(self.t.host.kind <= Kind.PYTHON)
+    def named(self) -> dict[int, Index]:
+        """Return for each launching thread the slices that tell a person where they are in their program."""
+        h = self.t.host
+        return {
+            int(thread): np.flatnonzero((h.kind <= Kind.PYTHON) & (h.thread == thread))
+            for thread in self.t.launched_threads
+        }
 
     def device_places(self, index: Index) -> tuple[Location, ...]:
         """Return the longest of these device slices."""
         d = self.t.device
-        length = d.end[index] - d.start[index]
-        rows = index[np.argsort(-length, kind="stable")[:PLACES]]
+        rows = index[largest(d.end[index] - d.start[index], PLACES)]
         return tuple(
             self.t.location(int(d.start[i]), int(d.end[i]), self.t.trace.strings[d.name[i]], int(d.device[i]))
             for i in rows
@@ -137,20 +147,15 @@ class Analysis:
     def host_places(self, index: Index) -> tuple[Location, ...]:
         """Return the longest of these host slices."""
         h = self.t.host
-        rows = index[np.argsort(h.start[index] - h.end[index], kind="stable")[:PLACES]]
+        rows = index[largest(h.end[index] - h.start[index], PLACES)]
         return tuple(self.t.location(int(h.start[i]), int(h.end[i]), self.t.host_name(i)) for i in rows)
 
     # which operator launched what
 
-    @cached_property
-    def launching_op(self) -> Index:
-        """Return for each device slice the innermost operator that launched it, -1 unknown."""
-        h = self.t.host
-        known = np.flatnonzero(self.t.launch >= 0)
-        calls = self.t.launch[known]
-        found = np.full(len(self.t.device), -1, np.intp)
-        found[known] = self.t.enclosing(h.start[calls], h.thread[calls], self.t.of_kind(Kind.OP))
-        return found
+    def launching_op(self, launched: Index) -> Index:
+        """Return for each of these device slices the innermost operator that launched it."""
+        h, calls = self.t.host, self.t.launch[launched]
+        return self.t.enclosing(h.start[calls], h.thread[calls], self.t.of_kind(Kind.OP))
 
     def launched_inside(self, host_slices: Index) -> Index:
         """Return the device slices that were launched inside these host slices, on the same thread."""
@@ -160,7 +165,7 @@ class Analysis:
             return np.empty(0, np.intp)
         calls = t.launch[known]
         inside = np.zeros(len(known), np.bool_)
-        for thread in np.unique(h.thread[host_slices]):
+        for thread in distinct(h.thread[host_slices]):
             mine = np.flatnonzero(h.thread[calls] == thread)
             spans = t.spans(host_slices[h.thread[host_slices] == thread])
             inside[mine] = containing(h.start[calls[mine]], spans) >= 0

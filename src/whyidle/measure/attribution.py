@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.measure import names
-from whyidle.measure.timeline import Index, Mask, Timeline, pick
+from whyidle.measure.rows import Index, Mask, among, distinct, together, without
+from whyidle.measure.timeline import Timeline, pick
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import CAUSES
 from whyidle.model.intervals import (
@@ -71,11 +72,6 @@ class Pieces:
         mine = self.cause == CODE[cause]
         return union(self.start[mine], self.end[mine])
 
-    def totals(self) -> dict[str, int]:
-        """Return ns by cause, every cause named."""
-        sums = np.bincount(self.cause, weights=self.end - self.start, minlength=len(CAUSES))
-        return {cause: int(sums[code]) for cause, code in CODE.items()}
-
 
 class HostCauses:
     """What host threads were doing, as sets of time by thread and cause: the part of attribution all devices share."""
@@ -105,8 +101,7 @@ class HostCauses:
         t = self.t
         ranges = (Kind.RANGE, Kind.PYTHON)
         load = np.concatenate((t.host_like(names.LOADER, *ranges), t.host_like(names.DATA_RANGE, Kind.RANGE)))
-        autograd = self.autograd_ops
-        ops = t.of_kind(Kind.OP)
+        forward = (t.host.kind == Kind.OP) & ~self.in_backward
         return {
             "data_wait": np.sort(load),
             "checkpoint": t.host_like(names.CHECKPOINT, *ranges),
@@ -116,10 +111,10 @@ class HostCauses:
             "allocator": t.host_like(names.ALLOCATOR, Kind.RUNTIME),
             "h2d_prep": self.h2d_preparation,
             "gc": t.host_like(names.GARBAGE, *ranges),
-            "compile": np.union1d(t.host_like(names.COMPILE, *ranges), self.first_uses),
+            "compile": together(t.host_like(names.COMPILE, *ranges), self.first_uses),
             "optimizer_host": t.host_like(names.OPTIMIZER, *ranges),
-            "autograd_host": autograd,
-            "dispatch": np.union1d(np.setdiff1d(ops, autograd, assume_unique=True), t.of_kind(Kind.RUNTIME)),
+            "autograd_host": np.flatnonzero(self.in_backward),
+            "dispatch": np.flatnonzero(forward | (t.host.kind == Kind.RUNTIME)),
         }
 
     @cached_property
@@ -127,7 +122,7 @@ class HostCauses:
         """Return the calls that launched host-to-device copies, and those that launched device-to-host copies."""
         up = self.t.launch[self.t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)]
         down = self.t.launch[self.t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY)]
-        return np.unique(up[up >= 0]), np.unique(down[down >= 0])
+        return distinct(up), distinct(down)
 
     @cached_property
     def blocking(self) -> Index:
@@ -136,8 +131,7 @@ class HostCauses:
         A copy to pageable host memory returns only when it is done, whatever its name says.
         """
         up, down = self.copies
-        calls = np.union1d(self.t.host_like(names.BLOCKING, Kind.RUNTIME), down)
-        return np.setdiff1d(calls, up, assume_unique=True)
+        return without(together(self.t.host_like(names.BLOCKING, Kind.RUNTIME), down), up)
 
     @cached_property
     def first_uses(self) -> Index:
@@ -145,8 +139,8 @@ class HostCauses:
         t = self.t
         calls = t.of_kind(Kind.RUNTIME)
         slow = calls[t.host.end[calls] - t.host.start[calls] >= FIRST_USE]
-        slow = np.setdiff1d(slow, np.concatenate((self.blocking, self.copies[0], t.host_like(names.ALLOCATOR))))
-        return np.union1d(slow, t.host_like(names.MODULE_LOAD, Kind.RUNTIME))
+        slow = without(slow, together(self.blocking, self.copies[0], t.host_like(names.ALLOCATOR)))
+        return together(slow, t.host_like(names.MODULE_LOAD, Kind.RUNTIME))
 
     @cached_property
     def h2d_preparation(self) -> Index:
@@ -156,26 +150,23 @@ class HostCauses:
         movers = t.host_like(names.TO_DEVICE, Kind.OP)
         around = t.enclosing(t.host.start[up], t.host.thread[up], movers)
         pin = t.host_like(names.PIN, Kind.OP)
-        return np.unique(np.concatenate((up, around[around >= 0], pin)))
+        return together(up, around, pin)
 
     @cached_property
-    def autograd_ops(self) -> Index:
-        """Return the operators that the backward pass runs."""
+    def in_backward(self) -> Mask:
+        """Return for each host slice whether it is an operator that the backward pass runs."""
         t = self.t
         roots = t.host_like(names.BACKWARD, Kind.OP)
-        if not len(roots):
-            return roots
-        ops = t.of_kind(Kind.OP)
-        inside = np.zeros(len(ops), np.bool_)
-        for thread in np.unique(t.host.thread[roots]):
-            mine = t.host.thread[ops] == thread
+        inside = np.zeros(len(t.host), np.bool_)
+        for thread in distinct(t.host.thread[roots]):
+            mine = np.flatnonzero((t.host.thread == thread) & (t.host.kind == Kind.OP))
             spans = t.spans(roots[t.host.thread[roots] == thread])
-            inside[mine] = containing(t.host.start[ops[mine]], spans) >= 0
-        return ops[inside]
+            inside[mine] = containing(t.host.start[mine], spans) >= 0
+        return inside
 
     @cached_property
     def operators_recorded(self) -> bool:
-        return bool(np.isin(self.t.host.kind, (Kind.OP, Kind.PYTHON)).any())
+        return bool(len(self.t.of_kind(Kind.OP)) or len(self.t.of_kind(Kind.PYTHON)))
 
 
 class Attribution:
@@ -199,7 +190,7 @@ class Attribution:
 
     @cached_property
     def gaps(self) -> Gaps:
-        """Return the complement of `busy`; of operations that start together, the one that was launched first counts."""
+        """Return the complement of `busy`; of operations that start together, the one launched first ends the gap."""
         t = self.t
         span = complement(self.busy, self.low, self.high)
         starts = t.device.start[self.ops]
@@ -263,6 +254,13 @@ class Attribution:
         began = (g.launch >= 0) & (self.launch_start <= g.span.start)
         return began & (np.minimum(returned, g.span.end) - g.span.start > KERNEL_GAP)
 
+    @cached_property
+    def totals(self) -> dict[str, int]:
+        """Return idle ns by cause, every cause named."""
+        p = self.pieces
+        sums = np.bincount(p.cause, weights=p.end - p.start, minlength=len(CAUSES))
+        return {cause: int(sums[code]) for cause, code in CODE.items()}
+
     def queued(self) -> Pieces:
         """Return the gaps before operations that had been launched in time, or of which the launch is not known."""
         rows = np.flatnonzero(~self.late & ~self.in_call)
@@ -276,7 +274,7 @@ class Attribution:
         return Pieces(g.span.start[rows], g.span.end[rows], cause, rows)
 
     def stalled(self, rows: Index) -> NDArray[np.int8]:
-        """Return why operations that were launched did not start: collectives wait for a peer, of others we know nothing."""
+        """Return why launched operations did not start: collectives wait for a peer, of others nothing is known."""
         collective = self.t.strings_like(names.COLLECTIVE)[self.t.device.name[self.gaps.next_op[rows]]]
         return np.where(collective, CODE["peer_wait"], CODE["queue_stall"]).astype(np.int8)
 
@@ -296,7 +294,7 @@ class Attribution:
         latency = np.where(self.late[rows], int(max(SLOW_LAUNCH * (self.latency or 0), SLOW_LAUNCH_FLOOR)), 0)
         travelled = np.minimum(start + latency, end)
         returned = np.maximum(np.minimum(t.host.end[g.launch[rows]], end), travelled)
-        up = np.isin(g.launch[rows], self.host.copies[0])
+        up = among(g.launch[rows], self.host.copies[0])
         slow = np.where(returned - start >= FIRST_USE, CODE["compile"], CODE["dispatch"])
         rest = np.where(end - returned <= KERNEL_GAP, CODE["launch_latency"], self.stalled(rows))
         cause = np.concatenate((np.full(len(rows), CODE["launch_latency"]), np.where(up, CODE["h2d_prep"], slow), rest))
@@ -316,7 +314,7 @@ class Attribution:
         late = np.flatnonzero(self.late)
         main = self.t.launched_threads[0] if len(late) else -1
         thread_of = pick(self.t.host.thread, g.launch[late], int(main))
-        for thread in np.unique(thread_of):
+        for thread in distinct(thread_of):
             rows = late[thread_of == thread]
             end = np.where(g.next_op[rows] >= 0, self.launch_start[rows], g.span.end[rows])
             left = Intervals(g.span.start[rows], end)

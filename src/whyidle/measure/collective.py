@@ -19,7 +19,7 @@ from whyidle.model.measurement import Measurement
 def measure(a: Analysis) -> Iterator[Measurement]:
     """Yield the share of collectives; all zero where a recording of kernels holds none."""
     t, d = a.t, a.t.device
-    kernels = np.flatnonzero(d.kind == Kind.KERNEL)
+    kernels = t.device_of_kind[Kind.KERNEL]
     if not len(kernels):
         return
     collective = t.device_like(names.COLLECTIVE)

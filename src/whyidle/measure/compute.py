@@ -8,7 +8,7 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.timeline import Index, Mask
+from whyidle.measure.rows import Index, Mask, largest, together, without
 from whyidle.model.evidence import Gpu, Kind
 from whyidle.model.measurement import Measurement
 
@@ -21,7 +21,7 @@ HALF_TYPES = ("c10::Half", "c10::BFloat16")
 def measure(a: Analysis) -> Iterator[Measurement]:
     """Yield the share of each class of kernel, and how well kernels fill the GPU."""
     t = a.t
-    kernels = np.flatnonzero(t.device.kind == Kind.KERNEL)
+    kernels = t.device_of_kind[Kind.KERNEL]
     if not len(kernels):
         return
     yield Measurement("compiled", compiled(a))
@@ -81,7 +81,7 @@ def underfilled(a: Analysis, kernels: Index) -> Iterator[Measurement]:
         return
     length = (d.end - d.start)[kernels]
     empty = length * (1 - np.minimum(blocks, 1.0))
-    worst = kernels[np.argsort(-empty, kind="stable")[:3]]
+    worst = kernels[largest(empty, 3)]
     yield Measurement("underfilled_share", a.share(float(empty.sum())), locations=a.device_places(worst))
 
 
@@ -105,12 +105,13 @@ def recomputed(a: Analysis) -> Iterator[Measurement]:
     """
     t, h = a.t, a.t.host
     regions = t.host_like(names.RECOMPUTE, Kind.OP, Kind.PYTHON, Kind.RANGE)
-    forward = np.intersect1d(t.host_like(names.FORWARD_ONLY, Kind.OP), a.host.autograd_ops)
+    forward = t.host_like(names.FORWARD_ONLY, Kind.OP)
+    forward = forward[a.host.in_backward[forward]]
     backward = t.host_like(names.BACKWARD, Kind.OP)
     nested = backward[t.enclosing(h.start[backward], h.thread[backward], regions) >= 0]
-    again = np.setdiff1d(kernels_inside(a, regions), kernels_inside(a, nested))
-    again = np.union1d(again, kernels_inside(a, forward))
-    yield Measurement("recompute_share", a.device_share(again), locations=a.host_places(np.union1d(regions, forward)))
+    again = without(kernels_inside(a, regions), kernels_inside(a, nested))
+    again = together(again, kernels_inside(a, forward))
+    yield Measurement("recompute_share", a.device_share(again), locations=a.host_places(together(regions, forward)))
 
 
 def kernels_inside(a: Analysis, index: Index) -> Index:
@@ -123,13 +124,12 @@ def kernels_inside(a: Analysis, index: Index) -> Index:
 def convolution_search(a: Analysis) -> Iterator[Measurement]:
     """Yield the share of convolutions that try many kernels in one call, after the first step."""
     t, d = a.t, a.t.device
-    convolutions = t.host_like(names.CONVOLUTION, Kind.OP)
-    op = a.launching_op
-    launched = np.flatnonzero(np.isin(op, convolutions) & (d.kind == Kind.KERNEL))
+    launched = kernels_inside(a, t.host_like(names.CONVOLUTION, Kind.OP))
     if a.steps > 1:
         launched = launched[d.start[launched] >= t.steps.end[0]]
-    count = np.bincount(op[launched], minlength=1)
-    yield from share(a, "conv_search_share", launched[count[op[launched]] > SEARCH_KERNELS])
+    op = a.launching_op(launched)
+    count = np.bincount(op, minlength=1)
+    yield from share(a, "conv_search_share", launched[count[op] > SEARCH_KERNELS])
 
 
 def misaligned(a: Analysis) -> Iterator[Measurement]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.timeline import Index, Mask, parents
+from whyidle.measure.rows import Index, Mask, distinct
+from whyidle.measure.timeline import parents
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import Bucket, Copies, Detail, TopItem
 
@@ -57,7 +58,7 @@ def operator_times(a: Analysis) -> Times:
     ops = a.t.of_kind(Kind.OP)
     length = h.end[ops] - h.start[ops]
     own = length.copy()
-    for thread in np.unique(h.thread[ops]):
+    for thread in distinct(h.thread[ops]):
         mine = np.flatnonzero(h.thread[ops] == thread)
         parent = parents(h.start[ops[mine]], h.end[ops[mine]])
         child = parent >= 0

@@ -1,4 +1,4 @@
-"""How much does the host do to keep the GPU fed: launches, kernel sizes, the optimizer's loop, pauses of the interpreter?"""
+"""What does the host do to keep the GPU fed: launches, kernel sizes, the optimizer's loop, the interpreter's pauses?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import CODE
+from whyidle.measure.rows import distinct
 from whyidle.model.evidence import Kind
 from whyidle.model.measurement import Measurement
 
@@ -24,18 +25,17 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     """Yield launches per step, kernel sizes, and the idle time of a host that launches too slowly."""
     t, d = a.t, a.t.device
     yield from starved(a)
-    kernels = np.flatnonzero(d.kind == Kind.KERNEL)
+    kernels = t.device_of_kind[Kind.KERNEL]
     if len(kernels):
         length = d.end[kernels] - d.start[kernels]
         yield Measurement("kernel_median_s", float(np.median(length)) / 1e9)
         yield Measurement("kernel_mean_s", float(np.mean(length)) / 1e9)
         yield Measurement("kernel_short_share", float(np.mean(length < SHORT_KERNEL)))
-    launched = np.unique(t.launch[t.launch >= 0])
-    if a.steps and len(launched):
-        yield Measurement("launches_per_step", a.per_step(t.host.start[launched]))
+    if a.steps and len(t.launching):
+        yield Measurement("launches_per_step", a.per_step(t.host.start[t.launching]))
         optimizer = t.host_like(names.OPTIMIZER_STEP, Kind.RANGE)
         if len(optimizer):
-            inside = np.unique(t.launch[a.launched_inside(optimizer)])
+            inside = distinct(t.launch[a.launched_inside(optimizer)])
             per_step = a.per_step(t.host.start[inside])
             yield Measurement("optimizer_launches_per_step", per_step, locations=a.host_places(optimizer))
     latencies = [device.latency for device in a.devices if device.latency is not None]

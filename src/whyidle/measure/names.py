@@ -95,7 +95,8 @@ GARBAGE: Final = _any_of(
     r"built-in (?:function|method) (?:gc\.)?collect|(?<![a-z])gc\.collect|(?<![a-z])garbage_?collect\w*"
 )
 COMPILE: Final = _any_of(
-    r"torch/_dynamo/convert_frame\.py|_inductor/compile_fx\.py\(\d+\): (?:compile_fx|fx_codegen|_compile)|triton/compiler/compiler\.py",
+    r"torch/_dynamo/convert_frame\.py|_inductor/compile_fx\.py\(\d+\): (?:compile_fx|fx_codegen|_compile)",
+    r"triton/compiler/compiler\.py",
     r"TorchDynamo Compilation|compile_fx|torch\.compile|inductor_codecache",
 )
 OPTIMIZER: Final = _any_of(

@@ -9,6 +9,7 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.rows import Index, among
 from whyidle.model.evidence import Kind
 
 # ns: a stream runs one operation at a time; Kineto's rounding makes neighbours overlap by up to a few us.
@@ -61,7 +62,7 @@ def missing_share(a: Analysis) -> float:
         return 0.0
     if len(matched):
         calls = calls[t.host.start[calls] <= t.host.start[matched].max()]
-    return 1 - float(np.isin(calls, t.launch).mean())
+    return 1 - float(among(calls, t.launching).mean())
 
 
 def lost_kernels(a: Analysis) -> Iterator[Doubt]:
@@ -86,7 +87,7 @@ def few_operations(a: Analysis) -> Iterator[Doubt]:
 def overlaps(a: Analysis) -> Iterator[Doubt]:
     """Operations of one stream that overlap: a corrupt duration (Hyperloom#1116) or a clock that jumped."""
     d = a.t.device
-    order = np.lexsort((d.start, d.stream, d.device))
+    order = by_stream(a)
     same = (d.stream[order][1:] == d.stream[order][:-1]) & (d.device[order][1:] == d.device[order][:-1])
     beyond = (d.end[order][:-1] - d.start[order][1:])[same]
     bad = beyond[beyond > OVERLAP]
@@ -97,6 +98,17 @@ def overlaps(a: Analysis) -> Iterator[Doubt]:
             f"{OVERLAP / 1000:.0f} us (worst {bad.max() / 1e6:.3g} ms): their durations are doubtful.",
             confidence=max(1 - share * 10, 0.5),
         )
+
+
+def by_stream(a: Analysis) -> Index:
+    """Return the device slices stream by stream, each in order of start."""
+    d = a.t.device
+    stream = d.stream - d.stream.min(initial=0)
+    if not len(d) or int(stream.max()) * len(a.t.device_ids) > np.iinfo(np.int16).max:
+        return np.lexsort((d.start, d.stream, d.device))
+    device = np.searchsorted(a.t.device_ids, d.device)
+    # a stable sort of 16-bit keys is a radix sort: slices are in order of start already
+    return np.argsort((stream * len(a.t.device_ids) + device).astype(np.int16), kind="stable")
 
 
 def step_numbers(a: Analysis) -> Iterator[Doubt]:

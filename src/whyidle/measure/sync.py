@@ -11,7 +11,7 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.timeline import Index, Mask
+from whyidle.measure.rows import Index, Mask, among, largest
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import Location
 from whyidle.model.measurement import Measurement
@@ -33,10 +33,10 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         won = 0
         worst: list[tuple[int, Location]] = []
         for device, found, gain in drained:
-            rows = np.isin(found, mine) & (found >= 0)
+            rows = among(found, mine)
             won += int(gain[rows].sum())
             span = device.gaps.span
-            for row in np.flatnonzero(rows)[np.argsort(-gain[rows], kind="stable")[:3]]:
+            for row in np.flatnonzero(rows)[largest(gain[rows], 3)]:
                 where = a.t.location(int(span.start[row]), int(span.end[row]), site(a, int(found[row])), device.device)
                 worst.append((int(gain[row]), where))
         worst.sort(key=lambda item: -item[0])
@@ -63,7 +63,7 @@ def between_backward_and_step(a: Analysis, calls: Index) -> Mask:
     """Return whether a call lies after the backward pass and before Optimizer.step, with a norm computed in between."""
     t, h = a.t, a.t.host
     times = h.start[calls]
-    backward_end = np.sort(h.end[a.host.autograd_ops])
+    backward_end = np.sort(h.end[a.host.in_backward])
     step_start = np.sort(h.start[t.host_like(names.OPTIMIZER_STEP, Kind.RANGE)])
     norm_start = np.sort(h.start[t.host_like(names.NORM, Kind.OP)])
     if not len(backward_end) or not len(step_start) or not len(norm_start):

@@ -10,17 +10,18 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from whyidle.measure.rows import Index, Mask, distinct
 from whyidle.measure.steps import NO_STEPS, Steps, marks, profiler_steps
 from whyidle.model.evidence import Codes, DeviceSlices, HostSlices, Ints, Kind, Trace
 from whyidle.model.finding import Location
 from whyidle.model.intervals import Intervals, union
 
-Mask = NDArray[np.bool_]
-Index = NDArray[np.intp]
 T = TypeVar("T", np.int64, np.int32, np.intp)
 
 # Above this many ids per slice a look-up table would cost more memory than a sort costs time.
 DENSE_IDS = 8
+# Up to this many times are looked up one by one; for more it pays to build the tree of slices.
+FEW_TIMES = 16
 
 
 class Timeline:
@@ -45,16 +46,27 @@ class Timeline:
             return np.empty(0, np.intp)
         mask = matches[self.host.name]
         if kinds:
-            mask &= np.isin(self.host.kind, kinds)
+            mask &= np.isin(np.arange(len(Kind)), kinds)[self.host.kind]
         return np.flatnonzero(mask)
 
     def device_like(self, pattern: re.Pattern[str] | Callable[[str], object], kind: Kind = Kind.KERNEL) -> Index:
         """Return the device slices of this kind whose name matches."""
-        return np.flatnonzero(self.strings_like(pattern)[self.device.name] & (self.device.kind == kind))
+        rows = self.device_of_kind[kind]
+        return rows[self.strings_like(pattern)[self.device.name[rows]]]
+
+    @cached_property
+    def device_of_kind(self) -> dict[Kind, Index]:
+        """Return the device slices of each kind."""
+        return {kind: np.flatnonzero(self.device.kind == kind) for kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)}
 
     def of_kind(self, kind: Kind) -> Index:
         """Return the host slices of this kind."""
-        return np.flatnonzero(self.host.kind == kind)
+        return self.host_of_kind[kind]
+
+    @cached_property
+    def host_of_kind(self) -> dict[Kind, Index]:
+        kinds = (Kind.OP, Kind.RANGE, Kind.PYTHON, Kind.RUNTIME, Kind.OVERHEAD)
+        return {kind: np.flatnonzero(self.host.kind == kind) for kind in kinds}
 
     def host_name(self, index: int) -> str:
         return self.trace.strings[int(self.host.name[index])]
@@ -69,9 +81,14 @@ class Timeline:
         return join(self.host.correlation[calls], calls, self.device.correlation)
 
     @cached_property
+    def launching(self) -> Index:
+        """Return the RUNTIME slices that launched something that was recorded, each once."""
+        return distinct(self.launch)
+
+    @cached_property
     def launched_threads(self) -> Codes:
         """Return the threads that launch device work, the busiest first."""
-        threads = self.host.thread[self.launch[self.launch >= 0]]
+        threads = self.host.thread[self.launching]
         if not len(threads):
             return np.empty(0, np.int32)
         count = np.bincount(threads)
@@ -84,7 +101,7 @@ class Timeline:
         Candidates on one thread nest, as slices on a thread do.
         """
         found = np.full(len(times), -1, np.intp)
-        for thread in np.unique(threads):
+        for thread in distinct(threads):
             here = np.flatnonzero(threads == thread)
             own = candidates[self.host.thread[candidates] == thread]
             if len(own):
@@ -99,7 +116,7 @@ class Timeline:
 
     @cached_property
     def device_ids(self) -> list[int]:
-        return [int(device) for device in np.unique(self.device.device)]
+        return [int(device) for device in distinct(self.device.device)]
 
     @cached_property
     def profiler_steps(self) -> Steps | None:
@@ -164,6 +181,8 @@ def join(keys: Ints, values: Index, wanted: Ints) -> Index:
 def innermost(times: Ints, own: Index, start: Ints, end: Ints) -> Index:
     """Return for each time the innermost slice of one thread that covers it: the last started that has not ended."""
     starts, ends = start[own], end[own]
+    if len(times) <= FEW_TIMES:
+        return np.array([last_open(starts, ends, time, own) for time in times], np.intp)
     current = np.searchsorted(starts, times, "right") - 1
     parent = parents(starts, ends)
     open_ = np.flatnonzero(current >= 0)
@@ -173,6 +192,12 @@ def innermost(times: Ints, own: Index, start: Ints, end: Ints) -> Index:
         current[open_] = parent[current[open_]]
         open_ = open_[current[open_] >= 0]
     return np.where(current >= 0, own[np.maximum(current, 0)], -1)
+
+
+def last_open(starts: Ints, ends: Ints, time: int, own: Index) -> int:
+    """Return the last started slice that has not ended at this time, -1 none."""
+    open_ = np.flatnonzero(ends[: np.searchsorted(starts, time, "right")] > time)
+    return int(own[open_[-1]]) if len(open_) else -1
 
 
 def parents(start: Ints, end: Ints) -> Index:

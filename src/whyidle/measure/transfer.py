@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import CODE
-from whyidle.measure.timeline import Index
+from whyidle.measure.rows import Index, among
 from whyidle.model.evidence import Kind
 from whyidle.model.measurement import Measurement
 
@@ -44,9 +42,9 @@ def lost(a: Analysis, copies: Index) -> float:
     before = 0
     for device in a.devices:
         g = device.gaps
-        rows = np.isin(g.next_op, copies) & device.late
+        rows = among(g.next_op, copies) & device.late
         before += int((g.span.end - device.launch_start)[rows].sum())
         prep = device.pieces
-        mine = np.isin(prep.gap, np.flatnonzero(rows)) & (prep.cause == CODE["h2d_prep"])
+        mine = rows[prep.gap] & (prep.cause == CODE["h2d_prep"])
         before += int((prep.end - prep.start)[mine].sum())
     return a.share(before) + a.exposed_share(copies)

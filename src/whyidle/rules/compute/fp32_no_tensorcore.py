@@ -42,7 +42,7 @@ class Fp32NoTensorcore(Rule):
     )
     applies = Threshold(0.8, "probability", source="judgement: most training bears TF32's 10-bit mantissa")
     autocast_applies = Threshold(
-        0.7, "probability", source="judgement: mixed precision asks for a check of the learning curve"
+        0.5, "probability", source="judgement: mixed precision changes the numbers; the learning curve has to agree"
     )
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
