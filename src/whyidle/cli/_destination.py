@@ -37,7 +37,13 @@ class Destination:
             # Not passed on: typer would make 1 of it, which says that there are findings.
             raise typer.Exit(PIPE_CLOSED) from None
         except OSError as error:
+            abandon(self.stream)
             raise WhyIdleError(f"cannot write the report to {self.name}: {error.strerror}") from None
+
+
+def abandon(stream: TextIO) -> None:
+    """Let what is left in the buffer of a stream that failed go nowhere: it must not be flushed again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager
