@@ -9,7 +9,7 @@ from pathlib import Path
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Ignored, Run, Trace
 from whyidle.read.base import RECORD, Progress, Reader, UnreadableError
-from whyidle.read.find import Found, find, rank_in_name
+from whyidle.read.files import Found, find, rank_in_name
 
 __all__ = ["Progress", "Reader", "load"]
 

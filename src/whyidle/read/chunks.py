@@ -59,15 +59,19 @@ class EventText:
                 if self.ended:
                     self._follow(text[cut.start() + 1 :] + block)
                     continue
-                text = self._returned + text[cut.end() :]
-                self._returned = b""
+                text = b",".join(part for part in (self.take_back(), text[cut.end() :]) if part)
             text += block
         if not self.ended:
             yield text
 
     def give_back(self, text: bytes) -> None:
         """Take the start of an event that continues in the next run."""
-        self._returned = text + b"," if text.endswith(b"}") else text
+        self._returned = text
+
+    def take_back(self) -> bytes:
+        """Return what was given back and not given out again."""
+        text, self._returned = self._returned, b""
+        return text
 
     def end(self, trailer: bytes) -> None:
         """Take what follows the list of events in the last run."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Codes, DeviceSlices, Floats, HostSlices, Ints, Kind
 from whyidle.read.events import NOTHING, Args, Batch
-from whyidle.read.number import whole_numbers
+from whyidle.read.number import NO_TIME, whole_numbers
 
 MOST_TEXT: Final = 1 << 30  # bytes of distinct names, shapes and types
 DROPPED, UNKNOWN = -1, -2
@@ -140,7 +140,7 @@ class Columns:
         if np.any(kinds == UNKNOWN):
             self.unknown.update(slice_.cat or "" for slice_ in compress(slices, (kinds == UNKNOWN).tolist()))
         on_device, on_host = (kinds >= Kind.KERNEL) & (kinds <= Kind.MEMSET), kinds >= Kind.OP
-        timed = (start + batch.duration >= start) & (batch.duration >= 0)
+        timed = (start > NO_TIME) & (batch.duration >= 0)
         if np.any(shown := timed & (start > 0)):
             first = int(start[shown].min())
             self.origin = first if self.origin is None else min(self.origin, first)

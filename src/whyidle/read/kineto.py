@@ -16,11 +16,11 @@ from whyidle.read.chunks import BYTE_ORDER_MARK, EventText
 from whyidle.read.columns import Columns
 from whyidle.read.events import NOT_EVENTS, Batch, EventDecoder
 from whyidle.read.metadata import metadata_of, peek_rank
-from whyidle.read.repair import salvage
+from whyidle.read.repair import Salvage, salvage
 
 MOST_EVENTS: Final = 200_000_000  # slices; 8 GiB of columns
 START: Final = re.compile(rb'\s*(?:\{\s*["}]|\[\s*[{\]])')
-LIST_END: Final = re.compile(rb'(\})\s*,?\s*(?=\]\s*(?:,\s*"[^"\\]*"\s*:|\}?\s*$))')
+LIST_END: Final = re.compile(rb'(\})\s*(?:,\s*)?(?=\]\s*(?:,\s*"[^"\\]*"\s*:|\}?\s*$))')
 
 
 class Kineto(Reader):
@@ -47,13 +47,11 @@ class Kineto(Reader):
         columns = Columns()
         damage = _Damage()
         with _no_collection():
-            for run in text:
-                for batch in damage.decode(run, text):
-                    columns.add(batch)
+            for batch in damage.batches(text):
+                columns.add(batch)
                 if columns.rows > MOST_EVENTS:
-                    raise UnreadableError(
-                        path, f"more than {MOST_EVENTS:,} slices.", "Record fewer steps.", damaged=True
-                    )
+                    many = f"more than {MOST_EVENTS:,} slices."
+                    raise UnreadableError(path, many, "Record fewer steps.", damaged=True)
         if not columns.rows:
             raise _nothing(path, text, blocks, columns)
         metadata = metadata_of(text.header, text.trailer)
@@ -82,30 +80,38 @@ class _Damage:
 
     def __init__(self) -> None:
         self.broken = 0
-        self.unfinished = False  # the last run ends in the middle of an event
+        self.unfinished = False  # the text ends in the middle of an event
         self._decoder = EventDecoder()
 
-    def decode(self, run: bytes, text: EventText) -> list[Batch]:
-        try:
-            return [self._decoder.decode(b"[%b]" % run)]
-        except NOT_EVENTS:
-            pass
-        if end := LIST_END.search(run):
+    def batches(self, text: EventText) -> Iterator[Batch]:
+        for run in text:
             try:
-                batch = self._decoder.decode(b"[%b]" % run[: end.end(1)])
+                yield self._decoder.decode(b"[%b]" % run)
             except NOT_EVENTS:
-                pass
-            else:
-                text.end(run[end.end() :])
-                return [batch]
-        saved = salvage(run)
+                yield from self._last(run, text) or self._saved(salvage(run, more=True), text)
+        if rest := text.take_back():
+            yield from self._saved(salvage(rest, more=False), text)
+            self.unfinished = bool(text.take_back())
+
+    def _last(self, run: bytes, text: EventText) -> list[Batch]:
+        """Decode a run that is well, but for the end of the list in it; nothing if it is not."""
+        end = LIST_END.search(run)
+        if end is None:
+            return []
+        try:
+            batch = self._decoder.decode(b"[%b]" % run[: end.end(1)])
+        except NOT_EVENTS:
+            return []
+        text.end(run[end.end() :])
+        return [batch]
+
+    def _saved(self, saved: Salvage, text: EventText) -> list[Batch]:
         self.broken += saved.broken
-        self.unfinished = bool(saved.rest)
         text.give_back(saved.rest)
         if saved.trailer is not None:
             text.end(saved.trailer)
         try:
-            return [self._decoder.decode(b"[" + b",".join(saved.events) + b"]")]
+            return [self._decoder.decode(b"[%b]" % b",".join(saved.events))]
         except NOT_EVENTS:
             batches, broken = self._decoder.decode_each(saved.events)
             self.broken += broken

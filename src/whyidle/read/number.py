@@ -48,7 +48,7 @@ def _from_decimal(text: bytes) -> int:
         microseconds = Decimal(text.decode("ascii", "replace"))
     except InvalidOperation:
         return NO_TIME
-    if not microseconds.is_finite() or abs(microseconds) >= Decimal(LIMIT):
+    if not microseconds.is_finite() or microseconds.adjusted() > 18 or abs(microseconds) >= Decimal(LIMIT):
         return NO_TIME
     return int((microseconds * 1000).to_integral_value())
 
