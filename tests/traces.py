@@ -9,6 +9,7 @@ import numpy as np
 from whyidle.measure.analysis import Analysis
 from whyidle.model.evidence import DeviceSlices, Gpu, HostSlices, Kind, Trace
 
+A100 = Gpu(0, "NVIDIA A100-SXM4-80GB", 108, (8, 0))
 MAIN, AUTOGRAD = "1/1", "1/2"
 US = 1000
 
@@ -59,7 +60,7 @@ class Recording:
     def copy(self, name, start, end, launched=None, size=1 << 20, call="cudaMemcpyAsync", **more):
         return self.work(Kind.MEMCPY, name, start, end, launched, call=call, size=size, **more)
 
-    def trace(self, path="trace.json", rank=None, gpus=(Gpu(0, "NVIDIA A100-SXM4-80GB", 108, (8, 0)),), **metadata):
+    def trace(self, path="trace.json", rank=None, gpus=(A100,), **metadata):
         strings: dict[str, int] = {}
         threads: dict[str, int] = {}
 

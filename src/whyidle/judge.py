@@ -8,12 +8,11 @@ from math import prod
 
 from whyidle.measure import Measured, measure
 from whyidle.model.evidence import Run
-from whyidle.model.finding import MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
 from whyidle.model.measurement import Measurements
 from whyidle.rank import rank
 from whyidle.rules import ask
 
-HEALTHY_IDLE = 0.03  # architecture.md: below this, and without a compute.* finding at medium, a job is healthy
 LEAST_CONFIDENCE = 0.05
 # torch_tb_profiler's limit for communication, of step time.
 EXPOSED = 0.10
@@ -131,10 +130,9 @@ def explained(m: Measurements, findings: tuple[Finding, ...]) -> bool:
 def verdict(m: Measurements, findings: tuple[Finding, ...]) -> str:
     """Return the judgement in a few sentences, the answer first."""
     idle = m.number("gpu_idle_share")
-    slow_compute = any(finding.rule.startswith("compute.") for finding in graves(findings))
     if idle >= HEALTHY_IDLE:
         text = f"Your GPU was idle {idle:.0%} of the time."
-    elif slow_compute:
+    elif graves(findings):
         text = f"Your GPU was busy {1 - idle:.0%} of the time, but the work itself can be faster."
     else:
         text = f"Healthy: the GPU was busy {1 - idle:.0%} of the time."

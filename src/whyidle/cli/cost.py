@@ -13,7 +13,7 @@ from whyidle.model.hardware import PRICED_GPUS, list_price
 from whyidle.render.bill import bill_json, bill_text
 
 
-def cost(  # noqa: PLR0917 - called by name
+def cost(
     hours: Annotated[float, typer.Option("--hours", metavar="H", help="How long the job runs.")],
     busy: Annotated[float, typer.Option("--busy", metavar="SHARE", help="Share of it in which the GPUs work, 0-1.")],
     gpus: Annotated[int, typer.Option("--gpus", metavar="N", help="GPUs that the job rents.")] = 1,

@@ -15,7 +15,7 @@ from whyidle.render import renderer
 from whyidle.render.words import clean
 
 
-def diagnose(  # noqa: PLR0917 - called by name
+def diagnose(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders with the evidence of one run.")],
     format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
     output: Annotated[

@@ -118,7 +118,7 @@ class Analysis:
         return tuple(where for _, where in found[:PLACES])
 
     def doing(self, start: int, end: int) -> str | None:
-        """Return what the busiest launching thread was inside of in the middle of this time, as the recording names it."""
+        """Return the name of what the busiest launching thread was inside of in the middle of this time."""
         for thread in self.t.launched_threads:
             middle = np.array([(start + end) // 2])
             around = innermost(middle, self.named[int(thread)], self.t.host.start, self.t.host.end)[0]

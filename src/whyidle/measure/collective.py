@@ -18,7 +18,7 @@ from whyidle.model.measurement import Measurement
 
 def measure(a: Analysis) -> Iterator[Measurement]:
     """Yield the share of collectives; all zero where a recording of kernels holds none."""
-    t, d = a.t, a.t.device
+    t = a.t
     kernels = t.device_of_kind[Kind.KERNEL]
     if not len(kernels):
         return

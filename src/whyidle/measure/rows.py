@@ -1,4 +1,4 @@
-"""Sets of rows of a table. Rows are small numbers: a set is marked in an array and not sorted, so millions are cheap."""
+"""Sets of rows of a table. Rows are small numbers: a set is marked in an array, not sorted, so millions are cheap."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def doubts(a: Analysis) -> Iterator[Doubt]:
 def graph_capture(a: Analysis) -> Iterator[Doubt]:
     """Capturing a CUDA or HIP graph launches nothing: its launches must not read as an idle GPU."""
     captures = len(a.t.host_like(names.CAPTURE, Kind.RUNTIME))
-    if captures and missing_share(a) > MANY_MISSING:
+    if captures and missing_share(a, kernel_launches(a)) > MANY_MISSING:
         yield Doubt(
             "this records the capture of a CUDA/HIP graph, not its execution: kernels were noted, not run, "
             "so the GPU's idle time here says nothing. Record the replay instead (after warm-up).",
@@ -48,26 +48,26 @@ def graph_capture(a: Analysis) -> Iterator[Doubt]:
         )
 
 
-def missing_share(a: Analysis) -> float:
-    """Return the share of kernel launches behind which no device operation was recorded.
+def kernel_launches(a: Analysis) -> Index:
+    """Return the calls that launch kernels. Fills do not count: many recordings leave out small ones."""
+    calls = a.t.host_like(names.KERNEL_LAUNCH, Kind.RUNTIME)
+    return calls[a.t.host.correlation[calls] >= 0]
 
-    Fills do not count: many recordings leave out small ones. Nor do launches after the last one that has an operation:
-    the recording stopped before the GPU came to them.
-    """
-    t = a.t
-    matched = t.launch[t.launch >= 0]
-    calls = t.host_like(names.KERNEL_LAUNCH, Kind.RUNTIME)
-    calls = calls[t.host.correlation[calls] >= 0]
-    if not len(calls):
-        return 0.0
-    if len(matched):
-        calls = calls[t.host.start[calls] <= t.host.start[matched].max()]
-    return 1 - float(among(calls, t.launching).mean())
+
+def missing_share(a: Analysis, calls: Index) -> float:
+    """Return the share of these launches behind which no device operation was recorded."""
+    return 1 - float(among(calls, a.t.launching).mean()) if len(calls) else 0.0
 
 
 def lost_kernels(a: Analysis) -> Iterator[Doubt]:
-    """Launches without kernels: the profiler lost some, so the GPU looks more idle than it was."""
-    share = missing_share(a)
+    """Launches without kernels: the profiler lost some, so the GPU looks more idle than it was.
+
+    Launches after the last one with a kernel do not count: the recording stopped before the GPU came to them.
+    """
+    calls, start = kernel_launches(a), a.t.host.start
+    if len(a.t.launching):
+        calls = calls[start[calls] <= start[a.t.launching].max()]
+    share = missing_share(a, calls)
     if share <= FEW_MISSING or len(a.t.host_like(names.CAPTURE, Kind.RUNTIME)):
         return
     text = f"{share:.0%} of the launches have no GPU operation in the recording (the profiler dropped them): "

@@ -18,6 +18,9 @@ Effort: TypeAlias = Literal["argument", "setting", "code"]
 # and torch_tb_profiler for 0.05; 0.02 is the noise of a median step in the recordings that we have.
 HIGH, MEDIUM, LOW = 0.20, 0.05, 0.02
 
+# Idle below this, and nothing at medium or above: a healthy job.
+HEALTHY_IDLE = 0.03
+
 EFFORT_COST: Mapping[Effort, int] = {"argument": 1, "setting": 2, "code": 4}
 
 # Causes of idle time: exclusive, and together all of it (docs/method.md says how each is decided).
@@ -254,8 +257,19 @@ class Report:
     judged: bool = True  # False: the evidence does not allow a verdict; summary.verdict says why
 
     @property
+    def grave(self) -> tuple[Finding, ...]:
+        """Return the findings at medium or above."""
+        return tuple(finding for finding in self.findings if finding.severity != "low")
+
+    @property
+    def healthy(self) -> bool:
+        """Say whether there is nothing to do."""
+        idle = self.summary.gpu_idle_share
+        return self.judged and idle is not None and idle < HEALTHY_IDLE and not self.grave
+
+    @property
     def exit_code(self) -> int:
         """Return 0 judged and nothing at medium or above, 1 something there, 2 could not judge."""
         if not self.judged:
             return 2
-        return int(any(finding.severity != "low" for finding in self.findings))
+        return int(bool(self.grave))

@@ -26,6 +26,10 @@ HOST = "record with ProfilerActivity.CPU as well as CUDA"
 STEPS = "call prof.step() once per iteration"
 SHAPES = "record with record_shapes=True"
 STACKS = "record with with_stack=True"
+LOADER = "record the loop over the DataLoader, with ProfilerActivity.CPU"
+TWO_STEPS = "call prof.step() once per iteration, for at least two"
+OPTIMIZER = "record the optimizer's step, with ProfilerActivity.CPU"
+MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
 
 CATALOG: dict[str, Quantity] = {
     # time base
@@ -42,12 +46,12 @@ CATALOG: dict[str, Quantity] = {
         for cause in CAUSES
     },
     # input
-    "data_wait_share": Quantity("of window", "in DataLoader.__next__ or a range that loads data, GPU busy or not", HOST),
-    "idle_loader_share": Quantity("of window", "GPU idle while the launching thread is in DataLoader.__next__", HOST),
-    "idle_data_range_share": Quantity("of window", "GPU idle while it is in the user's own range that loads data", HOST),
-    "loader_in_process": Quantity("bool", "the DataLoader has no worker processes (num_workers=0)", HOST),
-    "loader_batches_per_step": Quantity("per step", "calls of DataLoader.__next__", HOST),
-    "loader_first_wait_share": Quantity("of idle_loader", "part that falls into the first batch of the recording", HOST),
+    "data_wait_share": Quantity("of window", "in DataLoader.__next__ or a range that loads data, GPU busy or not", LOADER),
+    "idle_loader_share": Quantity("of window", "GPU idle while the launching thread is in DataLoader.__next__", LOADER),
+    "idle_data_range_share": Quantity("of window", "GPU idle while it is in the user's own range that loads data", "put torch.profiler.record_function('load_data') around your own loading"),
+    "loader_in_process": Quantity("bool", "the DataLoader has no worker processes (num_workers=0)", LOADER),
+    "loader_batches_per_step": Quantity("per step", "calls of DataLoader.__next__", LOADER),
+    "loader_first_wait_share": Quantity("of idle_loader", "part that falls into the first batch of the recording", "record at least two batches, with ProfilerActivity.CPU"),
     # copies
     "h2d_share": Quantity("of window", "host-to-device copies", GPU),
     "h2d_pageable_share": Quantity("of window", "host-to-device copies from pageable memory", GPU),
@@ -70,14 +74,14 @@ CATALOG: dict[str, Quantity] = {
     "launch_latency_s": Quantity("s", "median time from launch call to start, on an idle stream", HOST),
     "launch_bound_share": Quantity("of window", "GPU idle in gaps below 1 ms: dispatch, autograd, launch latency", HOST),
     "host_stall_share": Quantity("of window", "GPU idle in gaps of 1 ms and more: dispatch, autograd", HOST),
-    "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", HOST),
+    "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", OPTIMIZER),
     "gc_pauses": Quantity("count", "garbage collections or host pauses taken for them", STACKS),
     # compute
     "compiled": Quantity("bool", "kernels or ranges of torch.compile are present", GPU),
     "elementwise_share": Quantity("of window", "elementwise, copy and reduction kernels", GPU),
     "matmul_share": Quantity("of window", "kernels of matrix products and convolutions", GPU),
     "tensor_core_share": Quantity("of matmul", "the part of that time on tensor or matrix cores, by kernel name", GPU),
-    "tensor_cores": Quantity("text", "what this GPU has for fp32 work: none, fp16 (Volta, Turing) or tf32 (Ampere on, CDNA3)", GPU),
+    "tensor_cores": Quantity("text", "what this GPU has for fp32 work: none, fp16 (Volta, Turing) or tf32 (Ampere on, CDNA3)", MODEL),
     "misaligned_share": Quantity("of window", "16-bit matrix products with a dimension that is no multiple of 8", SHAPES),
     "cast_share": Quantity("of window", "kernels that only change the data type", HOST),
     "casts_per_step": Quantity("per step", "such kernels", HOST),
@@ -86,15 +90,15 @@ CATALOG: dict[str, Quantity] = {
     "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
     "underfilled_share": Quantity("of window", "kernel time times the part of the multiprocessors without a block", "record on an NVIDIA GPU"),
     # memory
-    "alloc_calls_per_step": Quantity("per step", "cudaMalloc and cudaFree after the first step", HOST),
-    "alloc_lost_share": Quantity("of window", "GPU idle inside them", HOST),
+    "alloc_calls_per_step": Quantity("per step", "cudaMalloc and cudaFree after the first step", TWO_STEPS),
+    "alloc_lost_share": Quantity("of window", "GPU idle inside them", TWO_STEPS),
     # pauses
     "checkpoint_share": Quantity("of window", "in torch.save or a range named for it, GPU busy or not", HOST),
     "evaluation_share": Quantity("of window", "in a range named for evaluation, GPU busy or not", HOST),
     # collectives
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
-    "collective_wait_share": Quantity("of window", "longer than the fastest of the same collective and size: spinning for a peer, or contention", GPU),
+    "collective_wait_share": Quantity("of window", "longer than the fastest of the same collective and size: spinning for a peer, or contention", TWO_STEPS),
 }  # fmt: skip
 
 

@@ -17,8 +17,6 @@ from whyidle.render.lines import LABEL, columns, hang
 from whyidle.render.passages import finding_lines, one_line
 from whyidle.render.words import basename, clean, duration, gpu_name, money, percent, plural
 
-# Healthy by architecture: idle below 3% of the window (and nothing of weight to say).
-HEALTHY_IDLE = 0.03
 # What fits on a screen of 40 lines; --all shows the rest.
 _FULL_FINDINGS = 5
 _MOST_HOWS = 3
@@ -63,7 +61,7 @@ def write(lines: Iterable[Text], look: Look) -> str:
 
 def _lines(report: Report, width: int, everything: bool) -> Iterator[Text]:
     """Yield the report from top to bottom."""
-    healthy = _is_healthy(report)
+    healthy = report.healthy
     yield Text()
     yield from _headline(report, width)
     if report.judged and (everything or not healthy):
@@ -88,16 +86,10 @@ def _lines(report: Report, width: int, everything: bool) -> Iterator[Text]:
     yield Text()
 
 
-def _is_healthy(report: Report) -> bool:
-    idle = report.summary.gpu_idle_share
-    grave = any(finding.severity != "low" for finding in report.findings)
-    return report.judged and idle is not None and idle < HEALTHY_IDLE and not grave
-
-
 def _headline(report: Report, width: int) -> Iterator[Text]:
     """Yield the answer, to its right what it is about, and below what else is to be said."""
     first, *more = re.split(r"(?<=[.!?]) (?=[A-Z])", clean(report.summary.verdict), maxsplit=1)
-    style = "bold green" if _is_healthy(report) else "bold" if report.judged else "bold red"
+    style = "bold green" if report.healthy else "bold" if report.judged else "bold red"
     answer, facts = Text(first, style=style), Text(" · ".join(_facts(report)), style="dim")
     if len(answer) + len(facts) + 6 <= width:
         room = " " * (width - 4 - len(answer) - len(facts))
@@ -188,7 +180,7 @@ def _findings(findings: Sequence[Finding], report: Report, width: int, everythin
             yield from finding_lines(number, finding, summary, width)
         else:
             yield one_line(number, finding, width)
-    if report.judged and not report.findings and not _is_healthy(report):
+    if report.judged and not report.findings and not report.healthy:
         yield Text()
         yield from hang(Text("  "), Text(_no_finding(report)), width)
 
@@ -216,7 +208,7 @@ def _not_judged(report: Report, width: int, everything: bool) -> Iterator[Text]:
     for unknown in report.unknown:
         by_how.setdefault(clean(unknown.how), []).append(unknown.rule)
     ranked = sorted(by_how.items(), key=lambda item: -len(item[1]))
-    shown = ranked if everything else [] if _is_healthy(report) else ranked[:_MOST_HOWS]
+    shown = ranked if everything else [] if report.healthy else ranked[:_MOST_HOWS]
     for how, rules in shown:
         names = ", ".join(rules) if everything else _families(rules)
         yield from hang(Text("  not judged: ", style="bold"), Text(f"{names}. To judge: {how}."), width)

@@ -41,7 +41,7 @@ class Startup(Rule):
             f"Code is compiled or loaded while the GPU waits, which costs {lost:.0%} of the recorded time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"GPU idle {lost:.0%} of the time{steps} while the host compiles or stays in a driver call for 1 ms and more",
+            seen=f"GPU idle {lost:.0%} of the time{steps}, the host compiling or in a driver call of 1 ms and more",
             locations=m.one("idle_compile_share").locations,
             fixes=(
                 Fix(
