@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.rows import Index, among
@@ -32,7 +30,16 @@ class Doubt:
 
 def doubts(a: Analysis) -> Iterator[Doubt]:
     """Yield what is wrong with a recording of GPU work."""
-    for check in (graph_capture, lost_kernels, few_operations, overlaps, step_numbers, one_long_gap, profiler_cost):
+    for check in (
+        graph_capture,
+        lost_kernels,
+        few_operations,
+        corrupt_durations,
+        overlaps,
+        step_numbers,
+        one_long_gap,
+        profiler_cost,
+    ):
         yield from check(a)
 
 
@@ -84,10 +91,22 @@ def few_operations(a: Analysis) -> Iterator[Doubt]:
         yield Doubt(f"only {count} GPU {noun} recorded, too few to speak for a job.", refuse=True)
 
 
+def corrupt_durations(a: Analysis) -> Iterator[Doubt]:
+    """Operations that ran past several successors of their stream (see durations.py)."""
+    count, whole = len(a.t.corrupt), len(a.t.device)
+    if count:
+        noun = "operation has a duration" if count == 1 else "operations have durations"
+        yield Doubt(
+            f"{count:,} of {whole:,} GPU {noun} that cannot be true, past the start of others on the same stream: "
+            "cut back to there.",
+            confidence=max(1 - 10 * count / whole, 0.5),
+        )
+
+
 def overlaps(a: Analysis) -> Iterator[Doubt]:
     """Operations of one stream that overlap: a corrupt duration (Hyperloom#1116) or a clock that jumped."""
     d = a.t.device
-    order = by_stream(a)
+    order = a.t.by_stream
     same = (d.stream[order][1:] == d.stream[order][:-1]) & (d.device[order][1:] == d.device[order][:-1])
     beyond = (d.end[order][:-1] - d.start[order][1:])[same]
     bad = beyond[beyond > OVERLAP]
@@ -98,17 +117,6 @@ def overlaps(a: Analysis) -> Iterator[Doubt]:
             f"{OVERLAP / 1000:.0f} us (worst {bad.max() / 1e6:.3g} ms): their durations are doubtful.",
             confidence=max(1 - share * 10, 0.5),
         )
-
-
-def by_stream(a: Analysis) -> Index:
-    """Return the device slices stream by stream, each in order of start."""
-    d = a.t.device
-    stream = d.stream - d.stream.min(initial=0)
-    if not len(d) or int(stream.max()) * len(a.t.device_ids) > np.iinfo(np.int16).max:
-        return np.lexsort((d.start, d.stream, d.device))
-    device = np.searchsorted(a.t.device_ids, d.device)
-    # a stable sort of 16-bit keys is a radix sort: slices are in order of start already
-    return np.argsort((stream * len(a.t.device_ids) + device).astype(np.int16), kind="stable")
 
 
 def step_numbers(a: Analysis) -> Iterator[Doubt]:
@@ -140,3 +148,15 @@ def profiler_cost(a: Analysis) -> Iterator[Doubt]:
             "Confirm with a recording without stacks.",
             confidence=0.9,
         )
+
+
+CHECKS = (
+    graph_capture,
+    lost_kernels,
+    few_operations,
+    corrupt_durations,
+    overlaps,
+    step_numbers,
+    one_long_gap,
+    profiler_cost,
+)

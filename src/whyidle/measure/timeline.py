@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from whyidle.measure.durations import by_stream, corrupt, cut_back
 from whyidle.measure.rows import Index, Mask, distinct
 from whyidle.measure.steps import NO_STEPS, Steps, marks, profiler_steps
 from whyidle.model.evidence import Codes, DeviceSlices, HostSlices, Ints, Kind, Trace
@@ -30,7 +31,9 @@ class Timeline:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.host: HostSlices = trace.host_slices
-        self.device: DeviceSlices = trace.device_slices
+        self.by_stream = by_stream(trace.device_slices)
+        self.corrupt = corrupt(trace.device_slices, self.by_stream)
+        self.device: DeviceSlices = cut_back(trace.device_slices, self.by_stream, self.corrupt)
 
     # names
 
