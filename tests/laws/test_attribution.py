@@ -17,7 +17,8 @@ from whyidle.read import load
 
 HOST_NAMES = [
     (Kind.OP, "aten::add"), (Kind.OP, "aten::item"), (Kind.OP, "aten::to"), (Kind.OP, "AddBackward0"),
-    (Kind.RANGE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"), (Kind.RANGE, "Optimizer.step#SGD.step"),
+    (Kind.RANGE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+    (Kind.RANGE, "Optimizer.step#SGD.step"),
     (Kind.RANGE, "save_checkpoint"), (Kind.RANGE, "validation"), (Kind.RUNTIME, "cudaStreamSynchronize"),
     (Kind.RUNTIME, "cudaMalloc"), (Kind.PYTHON, "train.py(3): main"), (Kind.RUNTIME, "cudaModuleLoadData"),
 ]  # fmt: skip

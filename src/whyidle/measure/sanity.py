@@ -30,16 +30,7 @@ class Doubt:
 
 def doubts(a: Analysis) -> Iterator[Doubt]:
     """Yield what is wrong with a recording of GPU work."""
-    for check in (
-        graph_capture,
-        lost_kernels,
-        few_operations,
-        corrupt_durations,
-        overlaps,
-        step_numbers,
-        one_long_gap,
-        profiler_cost,
-    ):
+    for check in CHECKS:
         yield from check(a)
 
 
