@@ -57,6 +57,8 @@ class Analysis:
 
     def exposed_share(self, index: Index) -> float:
         """Return the part of that time beside which no other kernel ran, as a share of the window."""
+        if not len(index):
+            return 0.0
         d = self.t.device
         others = np.ones(len(d), np.bool_)
         others[index] = False
