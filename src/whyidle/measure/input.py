@@ -25,7 +25,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
             "idle_loader_share", a.idle_inside("data_wait", loader), locations=a.places("data_wait", loader)
         )
         yield from batches(a)
-    if len(own):
+    if len(own) or len(loader):
         outside = a.idle_share("data_wait") - a.idle_inside("data_wait", loader)
         yield Measurement("idle_data_range_share", max(outside, 0.0), locations=a.places("data_wait", own))
     in_process = t.host_like(names.LOADER_IN_PROCESS, Kind.RANGE)

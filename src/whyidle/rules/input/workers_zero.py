@@ -56,7 +56,7 @@ class WorkersZero(Rule):
             lost_share=lost,
             confidence=self.confidence,
             seen=(
-                f"DataLoader.__next__ covers {lost:.0%} of the {idle:.0%} of the time that the GPU is idle"
+                f"enumerate(DataLoader) covers {lost * 100:.0f} of the {idle * 100:.0f} points of idle time"
                 if has_gpu
                 else f"DataLoader.__next__ covers {lost:.0%} of the time"
             ),
