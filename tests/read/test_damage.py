@@ -68,6 +68,13 @@ def test_names_that_are_not_valid_json(read, name, seen):
     assert trace.warnings == ()
 
 
+@pytest.mark.parametrize("text", [b'["\xff"]', b'["\\q"]', b'["\x01"]', b'["\\ud800"]', b"[" * 2000 + b"]" * 2000])
+def test_shapes_and_types_that_are_not_valid_json(read, text):
+    event = json.dumps(op(args={"Input type": 0, "Input Dims": 0})).encode()
+    trace = read(b"[" + event.replace(b'": 0', b'": ' + text) + b"," + GOOD.encode() + b"]")
+    assert "good" in names(trace)
+
+
 def test_nan_in_arguments_does_not_matter(read):
     trace = read('{"traceEvents": [' + json.dumps(kernel(**{"blocks per SM": float("nan"), "x": float("inf")})) + "]}")
     assert rows(trace)["device"][0][-1] is None

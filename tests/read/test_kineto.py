@@ -10,7 +10,7 @@ import pytest
 from kineto_events import call, kernel, op, rows
 
 from whyidle.model.evidence import Kind
-from whyidle.read import kineto
+from whyidle.read import columns, kineto
 from whyidle.read.base import UnreadableError
 
 
@@ -203,6 +203,12 @@ def test_too_many_slices_are_refused(read, monkeypatch):
     monkeypatch.setattr(kineto, "MOST_EVENTS", 3)
     with pytest.raises(UnreadableError, match="more than 3 slices"):
         read([op()] * 4)
+
+
+def test_too_many_names_are_refused(read, monkeypatch):
+    monkeypatch.setattr(columns, "MOST_TEXT", 1 << 20)
+    with pytest.raises(UnreadableError, match="more than 1 MiB of distinct names"):
+        read([op("x" * 600_000), op("y" * 600_000)])
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import compress
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +13,8 @@ import numpy as np
 from msgspec import Raw
 from numpy.typing import NDArray
 
-from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Codes, DeviceSlices, Floats, HostSlices, Ints, Kind
+from whyidle.read.base import UnreadableError
 from whyidle.read.events import NOTHING, Args, Batch
 from whyidle.read.number import NO_TIME, whole_numbers
 
@@ -53,7 +54,7 @@ CATEGORIES: Final = {
 # Ranges that are recorded as operators, in 2021 all of them.
 RANGES: Final = ("ProfilerStep#", "enumerate(DataLoader)#", "Optimizer.", "## ")
 
-NAME, CATEGORY, PID, TID, ARGS = map(attrgetter, ("name", "cat", "pid", "tid", "args"))
+NAME, CATEGORY, PID, TID = map(attrgetter, ("name", "cat", "pid", "tid"))
 DEVICE, STREAM, CORRELATION, BYTES = map(attrgetter, ("device", "stream", "correlation", "bytes"))
 BLOCKS, MESSAGE = attrgetter("blocks_per_sm"), attrgetter("message")
 SHAPES = attrgetter("shapes"), attrgetter("shapes_2021")
@@ -64,8 +65,9 @@ NO_ARGS: Final = Args()
 class Texts(dict[str | None, int]):
     """Distinct texts in order of appearance; asking for one gives its code."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
+        self._path = path
         self._bytes = 0
 
     def __missing__(self, text: str | None) -> int:
@@ -73,10 +75,8 @@ class Texts(dict[str | None, int]):
             text = ""
         self._bytes += len(text)
         if self._bytes > MOST_TEXT:
-            raise WhyIdleError(
-                f"The names in this trace take more than {MOST_TEXT >> 30} GiB.",
-                "Record fewer steps, or without shapes.",
-            )
+            many = f"more than {MOST_TEXT >> 20:,} MiB of distinct names and shapes."
+            raise UnreadableError(self._path, many, "Record fewer steps, or without shapes.", damaged=True)
         return self.setdefault(text, len(self))
 
 
@@ -88,16 +88,20 @@ class JsonTexts(dict[bytes, int]):
         self._texts = texts
 
     def __missing__(self, raw: bytes) -> int:
-        code = self[raw] = self._texts[msgspec.json.format(raw, indent=-1).decode()]
+        try:
+            compact = msgspec.json.format(raw, indent=-1)
+        except msgspec.DecodeError:  # what nobody decodes is not checked in full
+            compact = raw
+        code = self[raw] = self._texts[compact.decode("utf-8", "replace")]
         return code
 
 
 class Threads(dict[tuple[object, object], int]):
     """Codes of (pid, tid)."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
-        self.texts = Texts()
+        self.texts = Texts(path)
 
     def __missing__(self, key: tuple[object, object]) -> int:
         code = self[key] = self.texts[f"{key[0]}/{key[1]}"]
@@ -105,7 +109,7 @@ class Threads(dict[tuple[object, object], int]):
 
 
 class Categories(dict[str | None, int]):
-    """Kind by category; remembers the ones that it does not know."""
+    """Kind by category, UNKNOWN for those that torch.profiler does not write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,16 +122,16 @@ class Categories(dict[str | None, int]):
 class Columns:
     """The columns of one trace as they grow, and what had to be left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         self.events = 0
         self.rows = 0
         self.origin: int | None = None
         self.untimed: Counter[str] = Counter()  # "GPU" and "host" slices without a usable time
         self.kept: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()  # by category
-        self._texts = Texts()
+        self._texts = Texts(path)
         self._json = JsonTexts(self._texts)
-        self._threads = Threads()
+        self._threads = Threads(path)
         self._categories = Categories()
         self._device: dict[str, list[NDArray[Any]]] = {name: [] for name in DeviceSlices.__slots__}
         self._host: dict[str, list[NDArray[Any]]] = {name: [] for name in HostSlices.__slots__}

@@ -44,10 +44,10 @@ class Kineto(Reader):
         """
         blocks = Blocks(path, progress)
         text = EventText(blocks, path)
-        columns = Columns()
-        damage = _Damage()
+        columns = Columns(path)
+        decoding = _Decoding()
         with _no_collection():
-            for batch in damage.batches(text):
+            for batch in decoding.batches(text):
                 columns.add(batch)
                 if columns.rows > MOST_EVENTS:
                     many = f"more than {MOST_EVENTS:,} slices."
@@ -55,7 +55,7 @@ class Kineto(Reader):
         if not columns.rows:
             raise _nothing(path, text, blocks, columns)
         metadata = metadata_of(text.header, text.trailer)
-        warnings = [*_cut_short(text, blocks, damage, columns), *_left_out(damage, columns)]
+        warnings = [*_cut_short(text, blocks, decoding, columns), *_left_out(decoding, columns)]
         if not metadata.readable:
             warnings.append("The metadata around the events is not valid JSON: GPU model and settings are unknown.")
         host, device = columns.host_slices(), columns.device_slices()
@@ -75,7 +75,7 @@ class Kineto(Reader):
         )
 
 
-class _Damage:
+class _Decoding:
     """Decodes runs of events and keeps count of what is broken."""
 
     def __init__(self) -> None:
@@ -130,17 +130,17 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _cut_short(text: EventText, blocks: Blocks, damage: _Damage, columns: Columns) -> Iterator[str]:
-    complete = text.ended or not (text.header or damage.unfinished)  # a bare list needs no end
+def _cut_short(text: EventText, blocks: Blocks, decoding: _Decoding, columns: Columns) -> Iterator[str]:
+    complete = text.ended or not (text.header or decoding.unfinished)  # a bare list needs no end
     if complete and not blocks.damage:
         return
     why = blocks.damage or "the file is cut short"
     yield f"{why[0].upper()}{why[1:]}: only the first {columns.events:,} events could be read."
 
 
-def _left_out(damage: _Damage, columns: Columns) -> Iterator[str]:
-    if damage.broken:
-        yield f"{damage.broken:,} of {damage.broken + columns.events:,} events are not valid and are left out."
+def _left_out(decoding: _Decoding, columns: Columns) -> Iterator[str]:
+    if decoding.broken:
+        yield f"{decoding.broken:,} of {decoding.broken + columns.events:,} events are not valid and are left out."
     if lost := columns.untimed["GPU"]:
         yield (
             f"{lost:,} of {lost + columns.kept['GPU']:,} GPU events have no time and are left out: the profiler lost "
