@@ -8,8 +8,9 @@ from rich.text import Text
 
 from whyidle.model.finding import Estimate, Finding, Location, Severity, Summary
 from whyidle.render.lines import INDENT, LABEL, hang
-from whyidle.render.words import basename, clean, duration, money, percent, shorten
+from whyidle.render.words import basename, clean, duration, kernel_name, money, percent, shorten
 
+NAME = 60  # characters of a frame or kernel that tell it from others
 STYLE: Mapping[Severity, str] = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 
 
@@ -40,7 +41,7 @@ def one_line(number: int, finding: Finding, width: int) -> Text:
 
 
 def place(location: Location) -> str:
-    """Return where to look: "trace.json.gz rank 0, step 7, 0.123-0.190 s", "train.py:12"."""
+    """Return where to look: "trace.json.gz rank 0, step 7, 0.123-0.190 s, in train.py(9): step", "train.py:12"."""
     name = basename(location.file)
     if location.line is not None:
         return f"{name}:{location.line}" + (f":{location.column}" if location.column is not None else "")
@@ -55,6 +56,8 @@ def place(location: Location) -> str:
         # as many decimals as it takes to tell the ends apart
         decimals = next((n for n in (3, 4, 5) if location.end_s - location.start_s >= 10 ** (1 - n)), 6)
         parts.append(f"{location.start_s:.{decimals}f}\N{EN DASH}{location.end_s:.{decimals}f} s")
+    if location.name:
+        parts.append(f"in {shorten(kernel_name(clean(location.name)), NAME)}")
     return f"{name} {', '.join(parts)}".rstrip()
 
 

@@ -95,9 +95,16 @@ def gpu_name(name: str) -> str:
 _WORKER = re.compile(r"\w*(?:[Ff]unctor|_kernel_cuda|_kernel_impl|gemm|fprop|dgrad|wgrad|ReduceOp|Ops\b)\w*")
 
 
+# What C++ writes: a return type, or template arguments or parameters behind a qualified name.
+_SIGNATURE = re.compile(r"^void\s|^(?!.*\.py\().*\w::.*[<(]|^\w+<.*>")
+
+
 def kernel_name(name: str) -> str:
     """Return a kernel name without return type and parameters, and of its template arguments only what it works on."""
-    text = re.sub(r"^void\s+", "", clean(name))
+    text = clean(name)
+    if not _SIGNATURE.search(text):
+        return text  # a Python frame, a range or a copy, in which brackets say something else
+    text = re.sub(r"^void\s+", "", text)
     text = text.replace("(anonymous namespace)::", "")
     kept: list[str] = []
     depth = 0

@@ -45,15 +45,18 @@ class PythonOverhead(Rule):
         mostly_python = python >= stalls
         lost = python + stalls
         launches = f", {m.number('launches_per_step'):.0f} launches per step" if "launches_per_step" in m else ""
+        places = m.one("idle_python_share" if mostly_python else "host_stall_share").locations
+        named = any(".py(" in (place.name or "") for place in places)
+        hint = "" if named else "; with_stack=True names the lines"
         yield from self.finding(
             f"The training thread does other things than launching, for which the GPU waits {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence if mostly_python else self.stall_confidence,
             seen=(
                 f"GPU idle and the launching thread in no operator {python:.0%} of the time, in operators for gaps "
-                f"of 1 ms and more {stalls:.0%}{launches}; with_stack=True names the lines"
+                f"of 1 ms and more {stalls:.0%}{launches}{hint}"
             ),
-            locations=m.one("idle_python_share" if mostly_python else "host_stall_share").locations,
+            locations=places,
             fixes=(
                 Fix(
                     "find the lines and take them out of the step",
