@@ -20,33 +20,44 @@ TENSOR_CORE: Final = _any_of(
     r"(?<![a-z])(?:h|w|ig?|dm)?mma(?![a-z])|hmma|wgmma|gmma|utcmma|tcgen05",
     r"(?<![0-9])[shic]?(?:884|1688|16816|161616|16832|8816)(?![0-9])",
     r"sm(?:7[05]|8[069]|90|100|103|120)_xmma|xmma_(?:gemm|implicit|sparse|warp|fprop|dgrad|wgrad|conv)",
-    r"tensorop|nvjet|device_kernel.*(?:sm90|sm100|MainloopSm90|MainloopSm100)",
+    r"(?<!sub)tensorop|nvjet|device_kernel.*(?:sm90|sm100|MainloopSm90|MainloopSm100)|^bmm_\w+_sm1\d\d",
     r"flash_(?:fwd|bwd)|flash::|fmha|cudnn_.*(?:sdpa|flash)",
-    r"triton_tem_|triton_mm|_attn_fwd|_attn_bwd",
-    r"cijk_.*(?:_HHS|_BBS|_HSS|_BSS|_HB_|_BB_|_F8).*MI(?:16|32)|mfma",
+    r"triton_tem_|triton_mm|_matmul_ogs_|fused_moe_kernel|(?<![a-z])attn_(?:fwd|bwd)|bwd_kernel_d[kq]",
+    # Tensile spells the types of a product HHS or, since 2024, H_HS; MI is a matrix instruction, which fp32 has, too
+    r"cijk_.*_(?:[HB]_?[HB]?S|HB|BB|F8\w*|B8\w*|S_MX)_.*MI(?:16|32)|mfma|igemm_\w*gtcx\w*_(?:fp16|bf16)|xdl",
     r"dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv2d_c1_k1",
 )
 NOT_TENSOR_CORE: Final = _any_of(
-    r"sgemm|simt|gemv|splitkreduce|elementwise|reduce_kernel|nchwtonhwc|nhwctonchw|winograd(?!.*(?:hmma|16816|884))"
+    r"sgemm|simt|gemv|splitkreduce|reducesplitk|elementwise|reduce_kernel|nchwtonhwc|nhwctonchw",
+    r"winograd(?!.*(?:hmma|16816|884))|triton_(?:poi|red|per|for|spl)_",
 )
 MATMUL: Final = _any_of(
-    r"gemm|gemv|xmma|cutlass|cublas|cudnn.*(?:conv|grad)|scudnn|convolve|_conv|conv2d|conv3d|implicit_con|winograd",
-    r"wgrad|dgrad|fprop|nvjet|cijk_|flash|fmha|sdpa|attention|_attn_|triton_tem_|triton_mm|igemm|mfma|tensorop|miopen.*conv",
-    r"(?<![a-z])(?:h|w|ig?)?mma(?![a-z])",
+    r"(?<!fb)gemm|gemv|xmma|cutlass(?!::\w+_t\b)|dot_kernel|trsm|matmul|^bmm_|fused_moe_kernel",
+    r"cudnn.*(?:conv|grad)|scudnn|convolve|_conv(?!ert)|conv2d|conv3d|implicit_con|winograd|miopen.*conv",
+    r"wgrad|dgrad|fprop|nvjet|cijk_|igemm|mfma|xdl|(?<!sub)tensorop|triton_tem_|triton_mm",
+    r"flash_?(?:fwd|bwd|attn|mla)|flash::|flashinfer::\w*(?:prefill|decode)|fmha|sdpa|attention|(?<![a-z])attn_",
+    r"bwd_kernel_d[kq]|(?<![a-z])(?:h|w|ig?)?mma(?![a-z])",
 )
 NOT_MATMUL: Final = _any_of(
-    r"elementwise|reduce_kernel|nchwtonhwc|nhwctonchw|computeoffsets|splitkreduce|softmax|layer_?norm|batch_?norm|memset"
+    r"elementwise|reduce_kernel|nchwtonhwc|nhwctonchw|compute\w*offsets|splitkreduce|reducesplitk|memset|finalize",
+    r"triton_(?:poi|red|per|for|spl)_|epilogue::impl|cublastranspose",
+    r"^(?!.*triton_(?:tem|mm)).*(?:softmax|layer_?norm|batch_?norm)",  # a template names what is fused into it
 )
 ELEMENTWISE: Final = _any_of(
-    r"elementwise|reduce_kernel|triton_(?:poi|red|per)_|cunn_softmax|softmax_warp|layer_?norm|batch_?norm|bn_(?:fw|bw)",
+    r"elementwise|(?<!all_)reduce_kernel|triton_(?:poi|red|per|for|spl|fused)_|^triton_(?:_\d[\dde]*)?$",  # 2023
+    r"cunn_softmax|softmax_warp|layer_?norm|batch_?norm|bn_(?:fw|bw)|RowwiseMoments|GammaBeta|epilogue::impl",
     r"CatArray|index(?:_|select|func)|dropout|foreach|multi_tensor_apply|distribution",
 )
-CAST_COPY: Final = _any_of(
-    r"direct_copy_kernel|float\w*_copy_kernel|copy_kernel_cuda|copy_device_to_device|LoadWithCast"
+LAYOUT: Final = _any_of(
+    r"nchwtonhwc|nhwctonchw|nchw2nhwc|nhwc2nchw|nchwaddpadding|batched_transpose|transpose_(?:nchw|cnhw)"
 )
-LAYOUT: Final = _any_of(r"nchwtonhwc|nhwctonchw|nchw2nhwc|nhwc2nchw|nchwaddpadding|batched_transpose|transpose_nchw")
-COLLECTIVE: Final = _any_of(r"nccl(?:dev)?kernel|ncclKernel|nccl_|rccl|msccl|onenode.*allreduce|cross_device_reduce")
-COMPILED: Final = _any_of(r"triton_(?:poi|red|per|for|tem)_|CompiledF(?:x|u)|Torch-Compiled Region|cudagraph")
+COLLECTIVE: Final = _any_of(
+    r"nccl\w*kernel|nccl_|rccl|msccl|allreduce|cross_device_reduce|(?:one|two)_shot_all_reduce|multimem_"
+)
+COMPILED: Final = _any_of(
+    r"(?<![a-z])triton_(?:poi|red|per|for|spl|tem|fused)_|^triton_(?:_\d[\dde]*)?$",
+    r"CompiledF(?:x|u)|Torch-Compiled Region|_inductor/cudagraph",
+)
 HOST_TO_DEVICE: Final = _any_of(r"HtoD|HostToDevice|H2D")
 DEVICE_TO_HOST: Final = _any_of(r"DtoH|DeviceToHost|D2H")
 DEVICE_TO_DEVICE: Final = _any_of(r"DtoD|DeviceToDevice|D2D")
@@ -57,17 +68,19 @@ PINNED: Final = _any_of(r"Pinned")
 # runtime calls
 KERNEL_LAUNCH: Final = _any_of(r"^(?:cu(?:da)?|hip)\w*Launch(?!HostFunc)")
 BLOCKING: Final = _any_of(
-    r"^(?:cuda|hip)(?:Stream|Device|Event)Synchronize$",
-    r"^cu(?:Stream|Ctx|Event)Synchronize$",
-    r"^(?:cuda|hip)Memcpy(?:WithStream|2D|3D|ToSymbol|FromSymbol)?$",
-    r"^cuMemcpy(?:HtoD|DtoH|DtoD)?(?:_v2)?$",
+    r"^(?:cuda|hip)(?:Stream|Device|Event)Synchronize(?:_ptsz)?$",
+    r"^cu(?:Stream|Ctx|Event)Synchronize(?:_ptsz)?$",
+    r"^(?:cuda|hip)Memcpy(?:WithStream|2D|3D|ToSymbol|FromSymbol)?(?:_ptds)?$",
+    r"^(?:cu|hip)Memcpy(?:HtoD|DtoH|DtoD)?(?:_v2)?(?:_ptds)?$",
 )
 ALLOCATOR: Final = _any_of(
-    r"^(?:cuda|hip)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|MallocHost|FreeHost|ExtMalloc)\w*$",
-    r"^cuMem(?:Create|Map|Unmap|Release|SetAccess|Alloc|Free)\w*$",
+    r"^(?:cuda|hip)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|MallocHost|FreeHost|ExtMalloc|Host(?:Unr|R)egister)\w*$",
+    r"^(?:cu|hip)Mem(?:Create|Map|Unmap|Release|SetAccess|Alloc|Free|AddressReserve|AddressFree)\w*$",
 )
+# cudaMallocAsync is not among them: it takes from the driver's pool, as the caching allocator does from its own.
 DEVICE_ALLOCATION: Final = _any_of(
-    r"^(?:cuda|hip)(?:Malloc|Free)(?:Async)?$", r"^cuMem(?:Create|Map|Unmap|Release|Alloc|Free)\w*$"
+    r"^(?:cuda|hip)(?:Malloc|Free|ExtMallocWithFlags)$",
+    r"^(?:cu|hip)Mem(?:Create|Map|Unmap|Release|Alloc|Free)(?!Host|Async|FromPool)\w*$",
 )
 MODULE_LOAD: Final = _any_of(r"(?:Module|Library)Load")
 CAPTURE: Final = _any_of(r"StreamBeginCapture")
@@ -78,44 +91,65 @@ LOADER: Final = _any_of(r"^enumerate\(DataLoader\)#", r"torch/utils/data/dataloa
 LOADER_IN_PROCESS: Final = _any_of(r"^enumerate\(DataLoader\)#_SingleProcess")
 LOADER_WORKERS: Final = _any_of(r"^enumerate\(DataLoader\)#_MultiProcess")
 DATA_RANGE: Final = _any_of(
-    r"(?<![a-z])(?:data_?load(?:er|ing)?|load_?(?:data|batch)|(?:next|get|fetch)_?(?:data|batch)|data_?(?:wait|fetch|prep\w*))(?![a-z])"
+    r"^(?!enumerate\().*(?<![a-z])(?:data[_ ]?load(?:er|ing)?|load(?:ing)?[_ ]?(?:data|batch)"
+    r"|data_?(?:wait|fetch|prep\w*)|(?:next|get|fetch)_?(?:train_?)?(?:data|batch)(?!_size))(?![a-z])"
 )
 CHECKPOINT: Final = _any_of(
     r"torch/serialization\.py\(\d+\): save|torch/distributed/checkpoint/\S+: (?:save|async_save)|safetensors/\S+: save",
-    r"(?<![a-z])(?:save_?(?:checkpoint|model|state\w*|pretrained)|checkpoint_?sav\w*|torch\.save|write_?checkpoint)(?![a-z])",
+    r"(?<![a-z])sav(?:e|ing)[_ ]?(?:checkpoint|ckpt|model|state\w*|pretrained)(?![a-z])",
+    r"(?<![a-z])(?:(?:checkpoint|ckpt)[_ ]?sav\w*|torch\.save|write_?checkpoint)(?![a-z])",
 )
+_EVALUATION = (
+    r"(?<![a-z])(?:eval(?:uate|uation)?(?:_(?:step|loop|epoch|model))?|validat(?:e|ion)(?:_(?:step|loop|epoch))?"
+    r"|val_(?:step|loop|epoch))(?![a-z_])"
+)
+# Of frames the function counts, not the path, and not in libraries: `model.eval()` sets a flag, sympy has eval().
 EVALUATION: Final = _any_of(
-    r"(?<![a-z])(?:eval(?:uate|uation)?(?:_(?:step|loop|epoch|model))?|validat(?:e|ion)(?:_(?:step|loop|epoch))?|val_(?:step|loop|epoch))(?![a-z_])"
+    rf"^(?!.*\.py\(\d+\): |<|nn\.Module: ).*{_EVALUATION}",
+    rf"^(?!(?:.*/)?(?:torch|sympy|pydantic\w*|numpy|jax)/)(?!nn/).*\.py\(\d+\): .*{_EVALUATION}",
+    r"loops/evaluation_loop\.py\(\d+\): run",
 )
 LOGGING: Final = _any_of(
-    r"(?:^|/)(?:wandb|tensorboard\w*|mlflow|tqdm|comet_ml)/|logging/__init__\.py\(\d+\)|utils/tensorboard/",
-    r"(?<![a-z])(?:metrics?:publish|log_?metrics?|logging|report_metrics)(?![a-z])|built-in function print",
+    r"(?:^|/)(?:wandb|tensorboard\w*|mlflow|tqdm|comet_ml|neptune|clearml)/|logging/__init__\.py\(\d+\)",
+    r"(?<![a-z])(?:metrics?:publish|log_?metrics?|logging|report_metrics|wandb[._]log)(?![a-z])",
+    r"built-in function print",
 )
 GARBAGE: Final = _any_of(
-    r"built-in (?:function|method) (?:gc\.)?collect|(?<![a-z])gc\.collect|(?<![a-z])garbage_?collect\w*"
+    r"built-in (?:function|method) (?:gc\.)?collect\b|(?<![a-z])gc\.collect|(?<![a-z])garbage_?collect\w*"
 )
 COMPILE: Final = _any_of(
     r"torch/_dynamo/convert_frame\.py|_inductor/compile_fx\.py\(\d+\): (?:compile_fx|fx_codegen|_compile)",
-    r"triton/compiler/compiler\.py",
-    r"TorchDynamo Compilation|compile_fx|torch\.compile|inductor_codecache",
+    r"triton/(?:compiler/compiler\.py\(\d+\): compile|runtime/jit\.py\(\d+\): _do_compile)",
+    r"triton/runtime/autotuner\.py\(\d+\): _bench",
+    r"TorchDynamo Compilation|\(dynamo_timed\)|compile_fx(?!\.py)|torch\.compile|inductor_codecache",
 )
 OPTIMIZER: Final = _any_of(
     r"^Optimizer\.(?:step|zero_grad)#",
-    r"(?<![a-z])optimi[sz]er(?:_?step)?(?![a-z_.])|torch/optim/\S+: (?:step|zero_grad)$",
+    r"(?<![a-z])optim(?:i[sz]er)?[_. ]step(?![a-z_.])|(?<![a-z])optimi[sz]er(?:step)?(?![a-z_./])",
+    r"(?:torch/optim|apex/optimizers|accelerate/optimizer)\b(?!/lr_scheduler)\S+: step$|(?<![a-z])zero_grad(?![a-z_])",
 )
-OPTIMIZER_STEP: Final = _any_of(r"^Optimizer\.step#", r"torch/optim/\S+: step$")
-BACKWARD: Final = _any_of(r"^autograd::engine::evaluate_function|Backward\d*$|AccumulateGrad$")
+OPTIMIZER_STEP: Final = _any_of(r"^Optimizer\.step#")
+# What libraries name for themselves: a range of these does not say where the user's iteration begins.
+LIBRARY_RANGE: Final = _any_of(
+    r"^(?:Optimizer\.|enumerate\(|nccl:|gloo:|mpi:|ucc:|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::)",
+    r"Call CompiledFxGraph|Torch-Compiled Region|TorchDynamo|AOTDispatcher|\(dynamo_timed\)",
+)
+BACKWARD: Final = _any_of(r"^autograd::engine::evaluate_function|Backwards?\d*$|AccumulateGrad$")
 CLIP_GRAD: Final = _any_of(r"clip_grad")
-RECOMPUTE: Final = _any_of(r"^CheckpointFunctionBackward|checkpoint\.py\(\d+\): (?:backward|unpack_hook|recompute\w*)")
+RECOMPUTE: Final = _any_of(
+    r"^CheckpointFunctionBackward",
+    r"checkpoint(?:ing|_activations)?\.py\(\d+\): (?:backward|unpack_hook|recompute\w*)",
+)
 
 # operators
 SCALAR_READ: Final = _any_of(r"^aten::(?:_local_scalar_dense|item)$")
 DATA_DEPENDENT: Final = _any_of(
-    r"^aten::(?:nonzero|is_nonzero|masked_select|unique\w*|_unique\w*|where|bincount|repeat_interleave)$"
+    r"^aten::(?:nonzero|masked_select|unique\w*|_unique\w*|where|bincount|repeat_interleave)$"
 )
 TO_DEVICE: Final = _any_of(r"^aten::(?:to|_to_copy|copy_|pin_memory|_pin_memory)$")
 CAST: Final = _any_of(r"^aten::(?:to|_to_copy)$")
-MATMUL_OP: Final = _any_of(r"^aten::(?:mm|addmm|bmm|baddbmm|linear|matmul|_scaled_mm)$")
+# those that compute: linear and matmul call these with batch dimensions folded, which is what has to be aligned
+MATMUL_OP: Final = _any_of(r"^aten::(?:mm|addmm|bmm|baddbmm|_scaled_mm)$")
 PIN: Final = _any_of(r"^aten::_?pin_memory$")
 NORM: Final = _any_of(r"^aten::(?:linalg_vector_norm|norm|_foreach_norm|stack)$")
 
