@@ -112,7 +112,7 @@ class HostCauses:
             "h2d_prep": self.h2d_preparation,
             "gc": t.host_like(names.GARBAGE, *ranges),
             "compile": together(t.host_like(names.COMPILE, *ranges), self.first_uses),
-            "optimizer_host": t.host_like(names.OPTIMIZER, *ranges),
+            "optimizer_host": self.free_of_backward(t.host_like(names.OPTIMIZER, *ranges)),
             "autograd_host": np.flatnonzero(self.in_backward),
             "dispatch": np.flatnonzero(forward | (t.host.kind == Kind.RUNTIME)),
         }
@@ -151,6 +151,17 @@ class HostCauses:
         around = t.enclosing(t.host.start[up], t.host.thread[up], movers)
         pin = t.host_like(names.PIN, Kind.OP)
         return together(up, around, pin)
+
+    def free_of_backward(self, index: Index) -> Index:
+        """Return those of the optimizer's slices that hold no backward pass.
+
+        A step that is given a closure runs forward and backward inside itself; Lightning always passes one.
+        """
+        h = self.t.host
+        roots = np.sort(h.start[self.t.host_like(names.BACKWARD, Kind.OP)])
+        inside = np.searchsorted(roots, h.end[index]) - np.searchsorted(roots, h.start[index])
+        free: Index = index[inside == 0]
+        return free
 
     @cached_property
     def in_backward(self) -> Mask:

@@ -33,7 +33,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         yield Measurement("kernel_short_share", float(np.mean(length < SHORT_KERNEL)))
     if a.steps and len(t.launching):
         yield Measurement("launches_per_step", a.per_step(t.host.start[t.launching]))
-        optimizer = t.host_like(names.OPTIMIZER_STEP, Kind.RANGE)
+        optimizer = a.host.free_of_backward(t.host_like(names.OPTIMIZER_STEP, Kind.RANGE))
         if len(optimizer):
             inside = distinct(t.launch[a.launched_inside(optimizer)])
             per_step = a.per_step(t.host.start[inside])

@@ -1,7 +1,7 @@
 """What a name means: the field's vocabulary of kernels, runtime calls, operators and ranges, as patterns.
 
-Each entry is matched once per distinct string of a trace, never per event. The tensor-core pattern and its vetoes:
-checked on 15 names that use them and 13 that do not (tests/measure/test_names.py).
+Each entry is matched once per distinct string of a trace, never per event. What each must and must not know is listed
+in tests/measure/test_names.py.
 """
 
 from __future__ import annotations

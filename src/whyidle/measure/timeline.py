@@ -119,7 +119,7 @@ class Timeline:
 
     @cached_property
     def device_ids(self) -> list[int]:
-        return [int(device) for device in distinct(self.device.device)]
+        return [int(device) for device in np.unique(self.device.device)]
 
     @cached_property
     def profiler_steps(self) -> Steps | None:
