@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from whyidle.measure.attribution import Attribution, HostCauses
-from whyidle.measure.rows import Index, distinct, largest
+from whyidle.measure.rows import Index, Mask, distinct, largest
 from whyidle.measure.timeline import Timeline, innermost
 from whyidle.model.evidence import Ints, Kind, Trace
 from whyidle.model.finding import LOW, Location
@@ -87,10 +87,15 @@ class Analysis:
 
     def per_step(self, times: Ints) -> float:
         """Return how many of these times fall into the steps, per step; of the whole window where there are none."""
+        return np.count_nonzero(self.in_steps(times)) / max(self.steps, 1)
+
+    def in_steps(self, times: Ints) -> Mask:
+        """Return for each time whether it falls into the steps; all do where there are none."""
         if not self.steps:
-            return float(len(times))
-        inside = (times >= self.t.steps.start[0]) & (times < self.t.steps.end[-1])
-        return np.count_nonzero(inside) / self.steps
+            return np.ones(len(times), np.bool_)
+        low, high = self.t.steps.span
+        inside: Mask = (times >= low) & (times < high)
+        return inside
 
     # places
 

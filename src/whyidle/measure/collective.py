@@ -13,6 +13,7 @@ import numpy as np
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.model.evidence import Kind
+from whyidle.model.intervals import clip, union
 from whyidle.model.measurement import Measurement
 
 
@@ -32,7 +33,10 @@ def measure(a: Analysis) -> Iterator[Measurement]:
 
 
 def longer_than_fastest(a: Analysis) -> int:
-    """Return the time that collectives take beyond the fastest of the same name, message and place in the step, ns."""
+    """Return the time that collectives take beyond the fastest of the same name, message and place in the step, ns.
+
+    Collectives that wait beside each other, on streams of their own, wait at the same time.
+    """
     t, d = a.t, a.t.device
     index = t.device_like(names.COLLECTIVE)
     step = np.searchsorted(t.steps.start, d.start[index], "right") - 1
@@ -44,4 +48,9 @@ def longer_than_fastest(a: Analysis) -> int:
     group = group.reshape(-1)
     fastest = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(fastest, group, length)
-    return int((length - fastest[group]).sum())
+    start, end, device = d.start[index], d.end[index] - fastest[group], d.device[index]
+    return sum(
+        clip(union(start[mine], end[mine]), one.low, one.high).total
+        for one in a.devices
+        for mine in [device == one.device]
+    )

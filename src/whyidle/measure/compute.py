@@ -8,6 +8,7 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.attribution import Attribution
 from whyidle.measure.rows import Index, Mask, largest, together, without
 from whyidle.model.evidence import Gpu, Kind
 from whyidle.model.measurement import Measurement
@@ -79,10 +80,24 @@ def underfilled(a: Analysis, kernels: Index) -> Iterator[Measurement]:
     known = np.isfinite(blocks) & (blocks > 0)
     if not len(kernels) or not known.all():
         return
-    length = (d.end - d.start)[kernels]
-    empty = length * (1 - np.minimum(blocks, 1.0))
-    worst = kernels[largest(empty, 3)]
-    yield Measurement("underfilled_share", a.share(float(empty.sum())), locations=a.device_places(worst))
+    worst = kernels[largest((d.end - d.start)[kernels] * (1 - np.minimum(blocks, 1.0)), 3)]
+    empty = sum(unfilled(device, kernels[d.device[kernels] == device.device]) for device in a.devices)
+    yield Measurement("underfilled_share", a.share(empty), locations=a.device_places(worst))
+
+
+def unfilled(a: Attribution, kernels: Index) -> float:
+    """Return the time in which these kernels run times the part of the multiprocessors without a block, ns.
+
+    Kernels that run beside each other fill the GPU together.
+    """
+    d = a.t.device
+    blocks = np.minimum(d.blocks_per_sm[kernels], 1.0).astype(np.float64)
+    edges = np.clip(np.concatenate((d.start[kernels], d.end[kernels])), a.low, a.high)
+    order = np.argsort(edges, kind="stable")
+    running = np.cumsum(np.repeat((1, -1), len(kernels))[order]) > 0
+    filled = np.cumsum(np.concatenate((blocks, -blocks))[order])
+    empty = np.where(running, 1 - np.clip(filled, 0, 1), 0)
+    return float((empty[:-1] * np.diff(edges[order])).sum())
 
 
 def by_operator(a: Analysis) -> Iterator[Measurement]:
@@ -108,6 +123,7 @@ def recomputed(a: Analysis) -> Iterator[Measurement]:
     forward = t.host_like(names.FORWARD_ONLY, Kind.OP)
     forward = forward[a.host.in_backward[forward]]
     backward = t.host_like(names.BACKWARD, Kind.OP)
+    backward = without(backward, regions)
     nested = backward[t.enclosing(h.start[backward], h.thread[backward], regions) >= 0]
     again = without(kernels_inside(a, regions), kernels_inside(a, nested))
     again = together(again, kernels_inside(a, forward))
@@ -128,6 +144,7 @@ def convolution_search(a: Analysis) -> Iterator[Measurement]:
     if a.steps > 1:
         launched = launched[d.start[launched] >= t.steps.end[0]]
     op = a.launching_op(launched)
+    launched, op = launched[op >= 0], op[op >= 0]  # slices that cross have no clear innermost one
     count = np.bincount(op, minlength=1)
     yield from share(a, "conv_search_share", launched[count[op] > SEARCH_KERNELS])
 

@@ -19,7 +19,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
             yield Measurement(name, a.host_share(index), locations=a.host_places(index))
     calls = t.host_like(names.DEVICE_ALLOCATION, Kind.RUNTIME)
     if a.steps > 1:  # the first step fills the caching allocator's pool; that is not thrash
-        later = calls[t.host.start[calls] >= t.steps.end[0]]
+        later = calls[(t.host.start[calls] >= t.steps.end[0]) & a.in_steps(t.host.start[calls])]
         count = len(later) / (a.steps - 1)
         yield Measurement("alloc_calls_per_step", count, locations=a.host_places(later))
         yield Measurement("alloc_lost_share", a.idle_inside("allocator", later))

@@ -23,7 +23,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     known = d.bytes[copies] >= 0
     if known.all():
         if a.steps:
-            yield Measurement("h2d_bytes_per_step", float(d.bytes[copies].sum()) / a.steps)
+            in_steps = copies[a.in_steps(d.start[copies])]
+            yield Measurement("h2d_bytes_per_step", float(d.bytes[in_steps].sum()) / a.steps)
         small = copies[d.bytes[copies] <= SMALL_BYTES]
         yield Measurement("h2d_small_per_step", a.per_step(d.start[small]))
         yield Measurement("h2d_small_lost_share", lost(a, small), locations=a.device_places(small))

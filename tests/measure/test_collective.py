@@ -1,0 +1,57 @@
+"""Collectives: how long, how exposed, and how much longer than the fastest of their kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.traces import Recording, measured
+
+REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+
+
+def steps(count, length=1000):
+    r = Recording()
+    for number in range(count):
+        r.step(number, number * length, (number + 1) * length)
+    return r
+
+
+def test_exposed_is_the_part_beside_which_no_kernel_runs():
+    """The collective runs 100-300, another kernel 200-250 beside it: of 1000 us 200 and 150."""
+    r = steps(1).kernel(100, 300, name=REDUCE).kernel(200, 250, stream=8)
+    m = measured(r.analysis())
+    assert m["collective_share"] == pytest.approx(0.2)
+    assert m["collective_exposed_share"] == pytest.approx(0.15)
+
+
+def test_waiting_is_what_goes_beyond_the_fastest_of_the_same_place():
+    """First collective of each step: 100, 150 and 300 us, so 0 + 50 + 200 of 3000. The second is always 10."""
+    r = steps(3)
+    for step, took in enumerate((100, 150, 300)):
+        r.kernel(step * 1000, step * 1000 + took, name=REDUCE, message=64)
+        r.kernel(step * 1000 + 500, step * 1000 + 510, name=REDUCE, message=64)
+    assert measured(r.analysis())["collective_wait_share"] == pytest.approx(250 / 3000)
+
+
+@pytest.mark.parametrize("other", [{"message": 128}, {"name": "ncclDevKernel_Broadcast_RING_LL"}])
+def test_only_the_same_collective_is_compared(other):
+    r = steps(2).kernel(0, 100, name=REDUCE, message=64)
+    r.kernel(1000, 1300, **{"name": REDUCE, "message": 64, **other})
+    assert measured(r.analysis())["collective_wait_share"] == 0
+
+
+def test_collectives_that_wait_at_the_same_time_wait_once():
+    """Two streams, 1 us in the first step, 1000 us at once in the second: 999 of 2000 us, not 1998."""
+    r = steps(2)
+    for stream in (7, 8):
+        name = f"{REDUCE}_{stream}"
+        r.kernel(0, 1, name=name, stream=stream).kernel(1000, 2000, name=name, stream=stream)
+    m = measured(r.analysis())
+    assert m["collective_wait_share"] == pytest.approx(999 / 2000)
+    assert m["collective_wait_share"] <= m["collective_share"]
+
+
+def test_no_collectives_is_zero_and_no_steps_is_unknown():
+    assert measured(steps(2).kernel(0, 10).analysis())["collective_wait_share"] == 0
+    assert "collective_wait_share" not in measured(Recording().kernel(0, 10, name=REDUCE).analysis())
+    assert "collective_share" not in measured(Recording().copy("Memcpy HtoD (Pinned -> Device)", 0, 10).analysis())
