@@ -86,7 +86,7 @@ MODULE_LOAD: Final = _any_of(r"(?:Module|Library)Load")
 CAPTURE: Final = _any_of(r"StreamBeginCapture")
 
 # ranges and Python frames
-PROFILER_STEP: Final = re.compile(r"^ProfilerStep#(\d+)$")
+PROFILER_STEP: Final = re.compile(r"^ProfilerStep#(\d{1,18})$")
 LOADER: Final = _any_of(r"^enumerate\(DataLoader\)#", r"torch/utils/data/dataloader\.py\(\d+\): __next__")
 LOADER_IN_PROCESS: Final = _any_of(r"^enumerate\(DataLoader\)#_SingleProcess")
 LOADER_WORKERS: Final = _any_of(r"^enumerate\(DataLoader\)#_MultiProcess")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from whyidle.measure.names import LOADER, OPTIMIZER_STEP, PROFILER_STEP
+from whyidle.measure.names import LIBRARY_RANGE, LOADER, OPTIMIZER_STEP, PROFILER_STEP
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.intervals import EMPTY
 
@@ -105,14 +105,14 @@ def user_range(t: Timeline) -> Steps | None:
             continue
         cover = (starts[-1] - starts[0] + spacing.mean()) / (high - low)
         text = t.trace.strings[name]
-        if cover >= COVER and not text.startswith("Optimizer.") and (best is None or len(spacing) < len(best[1])):
+        if cover >= COVER and not LIBRARY_RANGE.search(text) and (best is None or len(spacing) < len(best[1])):
             best = cover, between(starts, f"range {text}")
     return best[1] if best else None
 
 
 def optimizer_steps(t: Timeline) -> Steps | None:
-    """Return the steps from the end of one Optimizer.step to the end of the next."""
-    ends = np.sort(t.host.end[t.host_like(OPTIMIZER_STEP, Kind.RANGE)])
+    """Return the steps from the end of one Optimizer.step to the end of the next; optimizers wrap optimizers."""
+    ends = t.spans(t.host_like(OPTIMIZER_STEP, Kind.RANGE)).end
     return between(ends, "Optimizer.step") if len(ends) >= REPEATS else None
 
 
@@ -133,14 +133,20 @@ def kernel_period(t: Timeline) -> Steps | None:
 
 
 def find_period(sequence: NDArray[np.int32]) -> int | None:
-    """Return the smallest period of a sequence of names, None where it does not repeat at least three times."""
+    """Return the smallest period of a sequence of names, None where it does not repeat at least three times.
+
+    A sequence that repeats as well at a distance shorter than any step is a row of layers, or of one kernel.
+    """
     longest = len(sequence) // REPEATS
     if longest < SHORTEST_PERIOD:
         return None
-    periods = np.arange(SHORTEST_PERIOD, longest + 1)
+    periods = np.arange(1, longest + 1)
     mismatch = np.array([np.count_nonzero(sequence[p:] != sequence[:-p]) / (len(sequence) - p) for p in periods])
-    best = mismatch.min()
-    return int(periods[np.argmax(mismatch <= best + SLACK)]) if best <= MISMATCH else None
+    layer, step = mismatch[: SHORTEST_PERIOD - 1], mismatch[SHORTEST_PERIOD - 1 :]
+    best = step.min()
+    if best > MISMATCH or layer.min() <= best:
+        return None
+    return SHORTEST_PERIOD + int(np.argmax(step <= best + SLACK))
 
 
 def loader_batches(t: Timeline) -> Steps | None:
