@@ -134,7 +134,7 @@ class TestOtherMarks:
         assert "step_time_s" not in m
 
     def test_the_kernel_sequence(self):
-        """Four iterations of 120 launches, 1 us apart, and 50 us between them: three steps of 170 us, and one without an end."""
+        """Four iterations of 120 launches, 1 us apart, 50 us between them: three steps of 170 us, one without end."""
         r = Recording()
         for i in range(4):
             for k in range(120):

@@ -1,0 +1,74 @@
+"""Waiting for data: the DataLoader's part and that of the user's own ranges."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.traces import Recording, measured
+
+IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+def steps(*spans, name=IN_PROCESS):
+    """Steps of 100 us with a kernel in their second half, launched at 45; in each the loader works for so long."""
+    r = Recording().op("aten::add", 0, 0.5)
+    for number, length in enumerate(spans):
+        start = number * 100
+        r.step(number, start, start + 100).kernel(start + 50, start + 100, launched=start + 45)
+        if length:
+            r.range(name, start, start + length)
+    return r
+
+
+def test_the_loaders_wait():
+    """10 and 40 us of loading, all of it idle, in 200 us. The first batch is a fifth of it."""
+    m = measured(steps(10, 40).analysis())
+    assert m["data_wait_share"] == pytest.approx(0.25)
+    assert m["idle_loader_share"] == pytest.approx(0.25)
+    assert m["loader_batches_per_step"] == 1
+    assert m["loader_first_wait_share"] == pytest.approx(0.2)
+
+
+def test_loading_while_the_gpu_works_is_a_wait_but_no_idle_time():
+    m = measured(steps(0).range(IN_PROCESS, 60, 90).analysis())
+    assert m["data_wait_share"] == pytest.approx(0.3)
+    assert m["idle_loader_share"] == 0
+    assert "loader_first_wait_share" not in m
+
+
+@pytest.mark.parametrize(("name", "expected"), [(IN_PROCESS, True), (WORKERS, False)])
+def test_who_loads(name, expected):
+    assert measured(steps(10, 10, name=name).analysis())["loader_in_process"] is expected
+
+
+def test_frames_show_the_wait_but_not_who_loads():
+    r = steps(0, 0).python("torch/utils/data/dataloader.py(701): __next__", 0, 20)
+    m = measured(r.analysis())
+    assert m["idle_loader_share"] == pytest.approx(0.1)
+    assert "loader_in_process" not in m
+    assert "loader_batches_per_step" not in m
+
+
+def test_the_users_own_range():
+    m = measured(steps(30, name="load_batch").analysis())
+    assert m["idle_data_range_share"] == pytest.approx(0.3)
+    assert m["data_wait_share"] == pytest.approx(0.3)
+    assert "idle_loader_share" not in m
+
+
+def test_a_loader_inside_the_users_range_is_the_loaders():
+    """The range covers 0-40, the loader in it 10-30: 20 us each."""
+    m = measured(steps(40, name="data_loading").range(IN_PROCESS, 10, 30).analysis())
+    assert m["idle_loader_share"] == pytest.approx(0.2)
+    assert m["idle_data_range_share"] == pytest.approx(0.2)
+
+
+def test_a_job_with_a_loader_needs_no_range_of_its_own():
+    """All of the wait is the loader's, so nothing is the range's: zero, not unknown."""
+    assert measured(steps(10, 10).analysis())["idle_data_range_share"] == 0
+
+
+def test_nothing_loads_in_this_recording():
+    m = measured(steps(0, 0).analysis())
+    assert not {"data_wait_share", "idle_loader_share", "loader_in_process"} & set(m)

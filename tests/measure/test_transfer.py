@@ -1,0 +1,73 @@
+"""Copies to the device: their time, number and bytes, whether pageable, and what small ones cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.traces import Recording, measured
+
+PAGEABLE, PINNED, AMD = (f"Memcpy HtoD ({host} -> Device)" for host in ("Pageable", "Pinned", "Host"))
+KIB = 1024
+
+
+def two_steps():
+    return Recording().step(1, 0, 100).step(2, 100, 200)
+
+
+def test_time_and_bytes():
+    """Two copies of 10 us in 200 us, 3 MiB over two steps; the one read back is none of them."""
+    r = two_steps().copy(PAGEABLE, 0, 10, size=1 << 20).copy(PINNED, 100, 110, size=2 << 20)
+    m = measured(r.copy("Memcpy DtoH (Device -> Pageable)", 150, 170).analysis())
+    assert m["h2d_share"] == pytest.approx(0.1)
+    assert m["h2d_bytes_per_step"] == 1.5 * (1 << 20)
+    assert m["h2d_pageable_share"] == pytest.approx(0.05)
+
+
+def test_bytes_outside_the_steps_are_not_theirs():
+    """Optimizer.step makes two steps, 20-50-80. Copies begin at 5, 30, 60 and 90: two in two steps."""
+    r = Recording().kernel(0, 1)
+    for start in (10, 40, 70):
+        r.range("Optimizer.step#SGD.step", start, start + 10)
+    for start in (5, 30, 60, 90):
+        r.copy(PINNED, start, start + 1, size=100_000)
+    assert measured(r.analysis())["h2d_bytes_per_step"] == 100_000
+
+
+def test_exposed_is_the_part_beside_which_no_kernel_runs():
+    """The copy runs 0-50, a kernel 20-100: 20 of 200 us are exposed. Another copy beside it hides nothing."""
+    r = two_steps().copy(PAGEABLE, 0, 50).kernel(20, 100).copy(PINNED, 0, 50, stream=9)
+    m = measured(r.analysis())
+    assert m["h2d_pageable_share"] == pytest.approx(0.25)
+    assert m["h2d_pageable_exposed_share"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("name", [AMD, "Memcpy HtoD (Managed -> Device)"])
+def test_a_recording_that_does_not_say_which_memory_is_not_measured(name):
+    m = measured(two_steps().copy(PAGEABLE, 0, 10).copy(name, 20, 30).analysis())
+    assert m["h2d_share"] == pytest.approx(0.1)
+    assert "h2d_pageable_share" not in m
+
+
+def test_no_copies_is_zero():
+    m = measured(two_steps().kernel(0, 10).analysis())
+    assert (m["h2d_share"], m["h2d_pageable_share"], m["h2d_bytes_per_step"], m["h2d_small_per_step"]) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("size", "count"), [(64 * KIB, 1), (64 * KIB + 1, 0), (0, 1)])
+def test_small(size, count):
+    """One copy in two steps."""
+    assert measured(two_steps().copy(PINNED, 0, 10, size=size).analysis())["h2d_small_per_step"] == count / 2
+
+
+def test_a_copy_of_unknown_size_leaves_sizes_unknown():
+    m = measured(two_steps().copy(PINNED, 0, 10, size=-1).analysis())
+    assert "h2d_bytes_per_step" not in m
+    assert "h2d_small_per_step" not in m
+
+
+def test_what_small_copies_cost():
+    """The host prepares in aten::copy_ from 20 and launches at 90; the copy runs 100-104 alone. So 70 us of
+    preparation, 10 of launch latency and 4 of copying, of 200 us. Its fellow at 150-154 runs beside a kernel."""
+    r = two_steps().kernel(0, 10, launched=-5).op("aten::copy_", 20, 96).copy(PAGEABLE, 100, 104, launched=90, size=8)
+    r.kernel(104, 200, launched=98).copy(PAGEABLE, 150, 154, launched=120, size=8, stream=9)
+    assert measured(r.analysis())["h2d_small_lost_share"] == pytest.approx(84 / 200)
