@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 
 from whyidle.measure import Measured, measure
 from whyidle.model.evidence import Run
@@ -41,8 +40,7 @@ def judge(run: Run) -> Report:
         summary = replace(summary, verdict=f"Cannot judge: {refusal.message}")
         return Report(info, summary, warnings=tuple(warnings), detail=measured.detail, judged=False)
     findings, unknown = ask(measured.measurements)
-    believed = prod(doubt.confidence for doubt in measured.doubts)
-    ranked = rank(doubted(finding, believed) for finding in findings)
+    ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = replace(summary, verdict=verdict(measured.measurements, ranked))
     judged = explained(measured.measurements, ranked)
     return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)

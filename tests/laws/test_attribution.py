@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tests.traces import AUTOGRAD, MAIN, Recording
 from whyidle.measure import measure, questions
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.sync import find, gains
 from whyidle.model.evidence import Kind, Run
 from whyidle.model.finding import CAUSES
-from whyidle.model.intervals import union
+from whyidle.model.intervals import overlap, union
 from whyidle.read import load
 
 HOST_NAMES = [
@@ -74,12 +75,14 @@ def test_shares_are_shares(recording):
 
 @settings(max_examples=100, deadline=None)
 @given(recordings())
-def test_what_a_sync_costs_is_within_the_gap_behind_it(recording):
-    for a in recording.analysis().devices:
-        call, won = a.drained
+def test_waits_cost_at_most_the_idle_time_for_which_the_host_was_late(recording):
+    analysis = recording.analysis()
+    waits = find(analysis)
+    for a in analysis.devices:
+        won = gains(analysis, a, waits)
         assert (won >= 0).all()
-        assert (won <= a.gaps.span.lengths).all()
-        assert (won[call < 0] == 0).all()
+        assert won.sum() <= a.late_idle.total
+        assert won.sum() <= overlap(analysis.t.host.start[waits.calls], analysis.t.host.end[waits.calls], a.busy).sum()
 
 
 @settings(max_examples=60, deadline=None)

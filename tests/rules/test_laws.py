@@ -38,12 +38,12 @@ def measurements(given: dict[str, Value]) -> Measurements:
 @given(MEASURED)
 def test_a_loss_is_a_share_and_no_more_than_was_measured(measured: dict[str, Value]) -> None:
     findings, unknown = ask(measurements(measured))
-    needed = {rule.id: {name for names in rule.needs for name in names} for rule in all_rules()}
+    read = {rule.id: {name for names in (*rule.needs, rule.uses) for name in names} for rule in all_rules()}
     for finding in findings:
         assert finding.lost_share is not None
         assert 0 <= finding.lost_share <= 1
         assert math.isfinite(finding.score)
-        shares = [measured[name] for name in needed[finding.rule] if name.endswith("_share") and name in measured]
+        shares = [measured[name] for name in read[finding.rule] if name.endswith("_share") and name in measured]
         assert finding.lost_share <= sum(map(float, shares)) + 1e-9
         for words in (finding.message, finding.seen):
             assert "nan" not in words
@@ -73,7 +73,10 @@ def attributions(draw: st.DrawFn, causes: tuple[str, ...]) -> dict[str, Value]:
     share = {cause: idle * weights.get(cause, 0.0) / total for cause in CAUSES}
     measured: dict[str, Value] = {f"idle_{cause}_share": value for cause, value in share.items()}
     left = sum(share[cause] for cause in LATE)
-    for kind in ("sync_scalar", "sync_data_dependent", "sync_grad_clip", "h2d_small"):
+    for kind in (
+        "sync_scalar", "sync_readback", "sync_data_dependent", "sync_grad_clip", "sync_upload", "sync_framework",
+        "h2d_small",
+    ):  # fmt: skip
         lost = draw(SHARES) * left
         left -= lost
         measured |= {f"{kind}_lost_share": lost, f"{kind}_per_step": draw(COUNTS)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from math import prod
+from statistics import mean, median
 
 from whyidle.measure import collective, compute, idle, input, launch, pause, sync, transfer  # noqa: A004
 from whyidle.measure.analysis import Analysis
@@ -29,6 +30,7 @@ class Measured:
     settings: dict[str, Value]
     steps_from: str | None
     doubts: tuple[Doubt, ...]
+    confidence: float = 1.0  # what the doubts leave of it, 0-1; of several ranks the mean, as of their shares
 
 
 def measure(run: Run) -> Measured:
@@ -45,6 +47,7 @@ def measure(run: Run) -> Measured:
         settings=settings(analyses, m),
         steps_from=next((source for source in sources if source), None),
         doubts=tuple(named_doubts(analyses)),
+        confidence=mean([prod(doubt.confidence for doubt in doubts(a)) for a in analyses] or [1.0]),
     )
 
 

@@ -39,9 +39,6 @@ STREAM_WAIT = 8_000
 # A launch that takes longer than this many times the median did not merely travel.
 SLOW_LAUNCH = 5
 SLOW_LAUNCH_FLOOR = 50_000
-# ns: clocks of host and device agree to about this much in one recording.
-CLOCK_SLACK = 5_000
-SHORTEST_BLOCK = 5_000
 # ns: a driver call that takes this long with the GPU idle is a first use: code is loaded or compiled (CUDA loads
 # lazily), an autotuner runs. Launches take 2-30 us.
 FIRST_USE = 1_000_000
@@ -132,6 +129,14 @@ class HostCauses:
         """
         up, down = self.copies
         return without(together(self.t.host_like(names.BLOCKING, Kind.RUNTIME), down), up)
+
+    @cached_property
+    def waiting(self) -> Index:
+        """Return the calls in which the host may stand until the GPU has finished: blocking ones, and uploads.
+
+        An upload from pageable memory, or one that PyTorch waits for, stands behind all work queued before it.
+        """
+        return together(self.blocking, self.copies[0])
 
     @cached_property
     def first_uses(self) -> Index:
@@ -355,35 +360,11 @@ class Attribution:
         return rest, rows[of_rest], [piece]
 
     @cached_property
-    def drained(self) -> tuple[Index, Ints]:
-        """Return for each gap the blocking call that drained the GPU, -1 none, and how much the fix could win, ns.
-
-        The host stood in the call when the GPU ran dry. Without the call it would have run ahead by the time
-        that it stood there while the GPU worked, so a gap shrinks by at most that, and by at most its host part.
-        """
-        g, t = self.gaps, self.t
-        calls = self.host.blocking
-        calls = calls[t.host.end[calls] - t.host.start[calls] > SHORTEST_BLOCK]
-        found = np.full(len(g), -1, np.intp)
-        won = np.zeros(len(g), np.int64)
-        if not len(calls) or not len(g):
-            return found, won
-        spans = Intervals(t.host.start[calls], np.maximum.accumulate(t.host.end[calls]))
-        place = np.searchsorted(spans.start, g.span.start, "right") - 1
-        hit = self.late & (place >= 0)
-        hit &= t.host.end[calls[np.maximum(place, 0)]] + CLOCK_SLACK >= g.span.start
-        found[hit] = calls[place[hit]]
-        stood = g.span.start - t.host.start[found]
-        host_part = np.where(g.next_op >= 0, self.launch_start, g.span.end) - g.span.start
-        won[hit] = np.minimum(stood, host_part)[hit]
-        return found, won
-
-    def largest(self, where: Intervals) -> tuple[int, int] | None:
-        """Return the longest interval of a set, the one to look at."""
-        if not len(where):
-            return None
-        longest = int(np.argmax(where.lengths))
-        return int(where.start[longest]), int(where.end[longest])
+    def late_idle(self) -> Intervals:
+        """Return the idle time for which the host was late: of late gaps the part before the launch call."""
+        g, rows = self.gaps, np.flatnonzero(self.late)
+        end = np.where(g.next_op >= 0, self.launch_start, g.span.end)
+        return Intervals(g.span.start[rows], end[rows])
 
 
 def merged(sets: list[Intervals]) -> Intervals:

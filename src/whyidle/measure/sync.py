@@ -1,73 +1,142 @@
-"""Which blocking reads drain the GPU, and what would a host that runs ahead have filled?
+"""Where does the host stand and wait for the GPU, and what would it have filled had it run ahead instead?
 
-A read without a gap behind it is only where the CPU waits: it costs nothing, and counts as nothing here.
+A wait costs nothing by itself: the GPU works meanwhile. It costs what comes after it, when the host starts again
+with an empty queue. Without the wait everything after it would be launched earlier by the time that the host stood,
+so of the idle time for which the host is late, up to the next wait, at most that much goes away. A wait without idle
+time behind it is only where the CPU waits, and counts as nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whyidle.measure import names
-from whyidle.measure.analysis import Analysis
+from whyidle.measure.analysis import PLACES, Analysis
+from whyidle.measure.attribution import Attribution
 from whyidle.measure.rows import Index, Mask, among, largest
+from whyidle.measure.transfer import SMALL_BYTES
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import Location
+from whyidle.model.intervals import covered_before, overlap
 from whyidle.model.measurement import Measurement
 
-KINDS = ("data_dependent", "grad_clip", "scalar")
+MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
+SHORTEST = 5_000  # ns: below a launch's length a call did not wait
+NO_OPERATOR = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waits:
+    """Times at which the host may stand, in order of start. The calls of one operator are one: copy, then wait."""
+
+    call: Index  # the first call of each
+    end: Ints  # ns
+    kind: NDArray[np.str_]
+    calls: Index  # all calls,
+    wait_of: Index  # and the wait that each belongs to
 
 
 def measure(a: Analysis) -> Iterator[Measurement]:
-    """Yield for each kind of read how often it happens and what it costs."""
+    """Yield for each kind of wait how often it happens and what it costs."""
     if not len(a.t.of_kind(Kind.OP)):
         return
-    calls = a.host.blocking
-    kind_of = dict(zip(calls.tolist(), classify(a, calls), strict=True))
-    drained = [(device, *device.drained) for device in a.devices]
-    for kind in KINDS:
-        mine = np.array([call for call in calls.tolist() if kind_of[call] == kind], np.intp)
-        reads = distinct_reads(a, mine)
-        yield Measurement(f"sync_{kind}_per_step", a.per_step(a.t.host.start[reads]))
-        won = 0
-        worst: list[tuple[int, Location]] = []
-        for device, found, gain in drained:
-            rows = among(found, mine)
-            won += int(gain[rows].sum())
-            span = device.gaps.span
-            for row in np.flatnonzero(rows)[largest(gain[rows], 3)]:
-                where = a.t.location(int(span.start[row]), int(span.end[row]), site(a, int(found[row])), device.device)
-                worst.append((int(gain[row]), where))
-        worst.sort(key=lambda item: -item[0])
-        yield Measurement(f"sync_{kind}_lost_share", a.share(won), locations=tuple(where for _, where in worst[:3]))
+    waits = find(a)
+    won = [gains(a, device, waits) for device in a.devices]
+    total = np.sum(won, axis=0) if won else np.zeros(len(waits.call), np.int64)
+    for kind in MEASURED:
+        mine: Mask = waits.kind == kind
+        yield Measurement(f"sync_{kind}_per_step", a.per_step(a.t.host.start[waits.call[mine]]))
+        places = tuple(place(a, waits, int(row)) for row in largest(np.where(mine, total, 0), PLACES) if mine[row])
+        yield Measurement(f"sync_{kind}_lost_share", a.share(float(total[mine].sum())), locations=places)
 
 
-def classify(a: Analysis, calls: Index) -> list[str]:
-    """Return for each blocking call what kind of read it belongs to; "" for other synchronisation."""
+def find(a: Analysis) -> Waits:
+    """Return the waits of all threads."""
     t, h = a.t, a.t.host
+    calls = a.host.waiting
+    operator = t.enclosing(h.start[calls], h.thread[calls], t.of_kind(Kind.OP))
+    # calls outside operators stand for themselves
+    key = np.where(operator >= 0, operator, len(h) + calls)
+    _, first, wait_of = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), np.intp)
+    rank[order] = np.arange(len(order))
+    wait_of = rank[wait_of.reshape(-1)]
+    end = np.zeros(len(order), np.int64)
+    np.maximum.at(end, wait_of, h.end[calls])
+    return Waits(calls[first[order]], end, kinds(a, calls, wait_of, operator[first[order]]), calls, wait_of)
 
-    def inside(index: Index) -> Index:
-        return t.enclosing(h.start[calls], h.thread[calls], index)
 
-    dependent = inside(t.host_like(names.DATA_DEPENDENT, Kind.OP)) >= 0
-    scalar = inside(t.host_like(names.SCALAR_READ, Kind.OP)) >= 0
-    clip = (inside(t.host_like(names.CLIP_GRAD, Kind.PYTHON, Kind.RANGE)) >= 0) | between_backward_and_step(a, calls)
-    return [
-        "data_dependent" if d else "grad_clip" if s and c else "scalar" if s else ""
-        for d, s, c in zip(dependent, scalar, clip, strict=True)
-    ]
-
-
-def between_backward_and_step(a: Analysis, calls: Index) -> Mask:
-    """Return whether a call lies after the backward pass and before Optimizer.step, with a norm computed in between."""
+def kinds(a: Analysis, calls: Index, wait_of: Index, operator: Index) -> NDArray[np.str_]:
+    """Return the kind of each wait; "" for one that no rule speaks of. `operator` is the innermost around it."""
     t, h = a.t, a.t.host
-    times = h.start[calls]
+    count = len(operator)
+    head = np.full(count, -1, np.intp)
+    head[wait_of[::-1]] = calls[::-1]
+
+    def inside(index: Index) -> Mask:
+        return t.enclosing(h.start[head], h.thread[head], index) >= 0
+
+    def holds(some: Index) -> Mask:
+        mask = np.zeros(count, np.bool_)
+        mask[wait_of[among(calls, some)]] = True
+        return mask
+
+    up, down = a.host.copies
+    upload = holds(up)
+    scalar = inside(t.host_like(names.SCALAR_READ, Kind.OP))
+    read = (scalar | holds(down)) & ~upload
+    clip = inside(t.host_like(names.CLIP_GRAD, Kind.PYTHON, Kind.RANGE)) | between_backward_and_step(a, h.start[head])
+    kind = np.full(count, "", "<U14")
+    kind[operator == NO_OPERATOR] = "framework"
+    kind[upload & holds(large_uploads(a))] = "upload"
+    kind[upload & ~holds(large_uploads(a))] = ""
+    kind[read] = "readback"
+    kind[read & scalar] = "scalar"
+    kind[read & clip] = "grad_clip"
+    kind[inside(t.host_like(names.DATA_DEPENDENT, Kind.OP))] = "data_dependent"
+    return kind
+
+
+def large_uploads(a: Analysis) -> Index:
+    """Return the calls that copy more than a few small tensors to the device; of the small ones transfer.py speaks."""
+    t = a.t
+    copies = t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)
+    calls = t.launch[copies[t.device.bytes[copies] > SMALL_BYTES]]
+    return calls[calls >= 0]
+
+
+def gains(a: Analysis, device: Attribution, waits: Waits) -> Ints:
+    """Return for each wait how much idle time of this device would go away without the waits of its kind, ns."""
+    h, late = a.t.host, device.late_idle
+    stood = np.zeros(len(waits.call), np.int64)
+    np.add.at(stood, waits.wait_of, overlap(h.start[waits.calls], h.end[waits.calls], device.busy))
+    rows = np.flatnonzero(stood >= SHORTEST)
+    start = h.start[waits.call[rows]]
+    behind = np.diff(covered_before(np.append(start, max(device.high, int(start.max(initial=0)))), late))
+    won = np.zeros(len(waits.call), np.int64)
+    lead, kind = 0, ""
+    for row, idle in zip(rows.tolist(), behind.tolist(), strict=True):
+        if waits.kind[row] != kind:  # a wait of another kind stays, and takes up the lead
+            lead, kind = 0, str(waits.kind[row])
+        lead += int(stood[row])
+        won[row] = min(lead, idle)
+        lead -= int(won[row])
+    return won
+
+
+def between_backward_and_step(a: Analysis, times: Ints) -> Mask:
+    """Return which times lie after the backward pass and before Optimizer.step, with a norm computed in between."""
+    t, h = a.t, a.t.host
     backward_end = np.sort(h.end[a.host.in_backward])
     step_start = np.sort(h.start[t.host_like(names.OPTIMIZER_STEP, Kind.RANGE)])
     norm_start = np.sort(h.start[t.host_like(names.NORM, Kind.OP)])
     if not len(backward_end) or not len(step_start) or not len(norm_start):
-        return np.zeros(len(calls), np.bool_)
+        return np.zeros(len(times), np.bool_)
     last_backward = before(backward_end, times)
     next_step = step_start[np.minimum(np.searchsorted(step_start, times), len(step_start) - 1)]
     norm = before(norm_start, times)
@@ -81,19 +150,15 @@ def before(ordered: Ints, times: Ints) -> Ints:
     return np.where(place >= 0, ordered[np.maximum(place, 0)], 0)
 
 
-def distinct_reads(a: Analysis, calls: Index) -> Index:
-    """Return one call per read: `.item()` is a copy and a synchronisation inside one operator."""
-    op = a.t.enclosing(a.t.host.start[calls], a.t.host.thread[calls], a.t.of_kind(Kind.OP))
-    _, first = np.unique(op, return_index=True)
-    return calls[np.sort(first)]
-
-
-def site(a: Analysis, call: int) -> str:
-    """Return what to look for: the Python frame around a call where frames were recorded, else its operator."""
+def place(a: Analysis, waits: Waits, row: int) -> Location:
+    """Return where a wait is: its Python frame where frames were recorded, else its operator, else its call."""
     t, h = a.t, a.t.host
+    call = int(waits.call[row])
     time, thread = h.start[call : call + 1], h.thread[call : call + 1]
+    name = t.host_name(call)
     for kind in (Kind.PYTHON, Kind.OP):
         around = int(t.enclosing(time, thread, t.of_kind(kind))[0])
         if around >= 0 and (kind is Kind.OP or ".py(" in t.host_name(around)):
-            return t.host_name(around)
-    return t.host_name(call)
+            name = t.host_name(around)
+            break
+    return t.location(int(h.start[call]), int(waits.end[row]), name)

@@ -17,7 +17,9 @@ _LATE = tuple(
         "optimizer_host", "autograd_host", "dispatch", "python", "launch_latency",
     )
 )  # fmt: skip
-_SYNCS = ("sync_scalar_lost_share", "sync_data_dependent_lost_share", "sync_grad_clip_lost_share")
+_SYNCS = tuple(
+    f"sync_{kind}_lost_share" for kind in ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
+)
 
 READ = (*_LATE, *_SYNCS, *H2dInStep.needs[0])  # what `unclaimed` looks at
 

@@ -16,34 +16,41 @@ class ScalarRead(Rule):
     the GPU has to wait for each launch until the CPU is ahead once more.
 
     ## How we know
-    `aten::_local_scalar_dense` with a blocking copy or `cudaStreamSynchronize`, *and* idle gaps after
-    it that a CPU running ahead would have filled. Only the gaps count. Without them the read is
-    merely where the CPU waits for a busy GPU: removing it moves the wait and gains nothing.
+    `aten::_local_scalar_dense` or a copy back to the host in which the CPU stands while the GPU works,
+    *and* idle gaps behind it that a CPU running ahead by that time would have filled. Only the gaps
+    count. Without them the read is merely where the CPU waits for a busy GPU: removing it moves the
+    wait and gains nothing.
 
     ## When to ignore it
-    The value decides what happens next (early stopping, line search). One read every hundred steps
-    costs nothing.
+    The value decides what happens next (early stopping, line search, sizes that are sent to other
+    ranks). One read every hundred steps costs nothing.
     """
 
     needs = (("sync_scalar_lost_share", "sync_scalar_per_step"),)
+    uses = ("sync_readback_lost_share", "sync_readback_per_step")
 
     confidence = Threshold(
         0.85, "probability", source="judgement, not calibrated yet: gaps after the read are counted, not the read"
     )
+    tensor_confidence = Threshold(
+        0.5, "probability", source="judgement, not calibrated yet: the program may need the tensor to go on"
+    )
     applies = Threshold(0.8, "probability", source="judgement: most reads are for logging")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = m.number("sync_scalar_lost_share")
-        reads = m.number("sync_scalar_per_step")
+        scalars, tensors = m.number("sync_scalar_lost_share"), m.get("sync_readback_lost_share", 0.0)
+        lost = scalars + tensors
+        mostly = "sync_scalar_lost_share" if scalars >= tensors else "sync_readback_lost_share"
         yield from self.finding(
-            f"Reading single values from the GPU lets it run dry, which costs {lost:.0%} of the step.",
+            f"Reading values back from the GPU lets it run dry, which costs {lost:.0%} of the step.",
             lost_share=lost,
-            confidence=self.confidence,
+            confidence=(self.confidence * scalars + self.tensor_confidence * tensors) / lost if lost else 0.0,
             seen=(
-                f"{reads:.3g} blocking reads of one value per step (.item(), float(t), print(t), if t:), and "
-                f"{lost:.0%} of the time the GPU is idle after them for want of queued work"
+                f"{m.number('sync_scalar_per_step'):.3g} reads of one value per step (.item(), float(t)), "
+                f"{m.get('sync_readback_per_step', 0.0):.3g} of tensors (.cpu(), .tolist()); {lost:.0%} of the time "
+                "the GPU is idle behind them for want of queued work"
             ),
-            locations=m.one("sync_scalar_lost_share").locations,
+            locations=m.one(mostly).locations,
             fixes=(
                 Fix(
                     "keep values on the GPU and read them rarely",
@@ -54,13 +61,20 @@ class ScalarRead(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="logged values arrive later",
-                    edits=(Edit("remove_sync", {"kind": "scalar"}),),
+                    edits=(Edit("remove_sync", {"kind": "scalar,readback"}),),
                 ),
             ),
         )
 
     cases = (
         Fires("two reads per step with gaps after them", sync_scalar_lost_share=0.07, sync_scalar_per_step=2),
+        Fires(
+            "a tensor per step goes to the CPU for a metric",
+            sync_scalar_lost_share=0.0,
+            sync_scalar_per_step=0,
+            sync_readback_lost_share=0.08,
+            sync_readback_per_step=1,
+        ),
         Silent("the CPU waits there for a busy GPU: no gap", sync_scalar_lost_share=0.0, sync_scalar_per_step=2),
         Silent(
             "host-bound: the step is late with and without the read (1% measured where 85% were blamed)",

@@ -18,6 +18,9 @@ class PageableH2d(Rule):
 
     ## How we know
     The recording names the copies `Memcpy HtoD (Pageable -> Device)`, and no kernel runs beside them.
+    Added to that is the idle time behind copies in which the CPU stood while the GPU worked: a copy from
+    pageable memory, or one without `non_blocking=True`, waits for everything queued before it, and the
+    CPU starts again with an empty queue.
 
     ## When to ignore it
     The copies are short against the step. Pinned memory cannot be swapped: on a machine that is short
@@ -25,8 +28,8 @@ class PageableH2d(Rule):
     between kernels; only a stream of their own puts them beside kernels.
     """
 
-    needs = (("h2d_pageable_exposed_share",),)
-    uses = ("h2d_pageable_share", "h2d_bytes_per_step", "gpu_busy_share")
+    needs = (("h2d_pageable_exposed_share",), ("sync_upload_lost_share",))
+    uses = ("h2d_pageable_share", "h2d_bytes_per_step", "sync_upload_lost_share")
 
     confidence = Threshold(0.9, "probability", source="the recording names the kind of memory; not calibrated yet")
     applies = Threshold(
@@ -36,16 +39,22 @@ class PageableH2d(Rule):
     pinned = Threshold(0.71, "of the copy", source="0.646 to 0.459 s in stas00/ml-engineering's pinning benchmark")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        exposed = m.one("h2d_pageable_exposed_share")
-        lost = m.number(exposed.name)
+        exposed = m.get("h2d_pageable_exposed_share", 0.0)
+        behind = m.get("sync_upload_lost_share", 0.0)
+        lost = exposed + behind
         volume = f", {m.number('h2d_bytes_per_step') / 1e6:.1f} MB per step" if "h2d_bytes_per_step" in m else ""
-        total = m.get("h2d_pageable_share", lost)
+        total = m.get("h2d_pageable_share", exposed)
+        what = "start from pageable memory" if total else "make the CPU wait"
+        where = max((name for names in self.needs for name in names if name in m), key=m.number)
         yield from self.finding(
-            f"Copies to the GPU start from pageable memory and hold everything up for {lost:.0%} of the step.",
+            f"Copies to the GPU {what} and hold everything up for {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"Memcpy HtoD (Pageable) takes {total:.0%} of the time{volume}; beside {lost:.0%} no kernel runs",
-            locations=exposed.locations,
+            seen=(
+                f"Memcpy HtoD (Pageable) takes {total:.0%} of the time{volume}, beside {exposed:.0%} no "
+                f"kernel runs; behind copies that the CPU waited for the GPU is idle {behind:.0%}"
+            ),
+            locations=m.one(where).locations,
             fixes=self._fixes(),
         )
 
@@ -86,6 +95,12 @@ class PageableH2d(Rule):
             h2d_pageable_exposed_share=0.12,
             h2d_pageable_share=0.13,
             h2d_bytes_per_step=77e6,
+        ),
+        Fires(
+            "pinned, but without non_blocking: the queue is empty behind it",
+            h2d_pageable_exposed_share=0.0,
+            h2d_pageable_share=0.0,
+            sync_upload_lost_share=0.07,
         ),
         Silent("beside kernels of another stream", h2d_pageable_exposed_share=0.0, h2d_pageable_share=0.12),
         Silent("short copies: the gain lies elsewhere", h2d_pageable_exposed_share=0.008, h2d_pageable_share=0.008),
