@@ -39,6 +39,7 @@ def measure(run: Run) -> Measured:
     of_ranks = [(a, list(questions(a))) for a in analyses]
     m = Measurements([*whole(of_ranks), *parts(of_ranks)])
     sources = [a.t.steps.source for a in analyses]
+    doubted = [(a, list(doubts(a))) for a in analyses]
     return Measured(
         measurements=m,
         devices=tuple(device_busy(analyses)),
@@ -46,8 +47,8 @@ def measure(run: Run) -> Measured:
         gpus=gpu_counts(analyses),
         settings=settings(analyses, m),
         steps_from=next((source for source in sources if source), None),
-        doubts=tuple(named_doubts(analyses)),
-        confidence=mean([prod(doubt.confidence for doubt in doubts(a)) for a in analyses] or [1.0]),
+        doubts=tuple(named_doubts(doubted)),
+        confidence=mean([prod(doubt.confidence for doubt in found) for _, found in doubted] or [1.0]),
     )
 
 
@@ -64,11 +65,11 @@ def device_busy(analyses: Iterable[Analysis]) -> Iterator[DeviceBusy]:
             yield DeviceBusy(a.t.trace.rank, device.device, device.busy.total / max(window, 1), window / 1e9)
 
 
-def named_doubts(analyses: Sequence[Analysis]) -> Iterator[Doubt]:
+def named_doubts(doubted: Sequence[tuple[Analysis, list[Doubt]]]) -> Iterator[Doubt]:
     """Yield the doubts of all ranks, each with its rank where there are several."""
-    for a in analyses:
-        for doubt in doubts(a):
-            if len(analyses) > 1 and a.t.trace.rank is not None:
+    for a, found in doubted:
+        for doubt in found:
+            if len(doubted) > 1 and a.t.trace.rank is not None:
                 yield replace(doubt, message=f"rank {a.t.trace.rank}: {doubt.message}")
             else:
                 yield doubt
