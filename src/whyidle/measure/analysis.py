@@ -87,7 +87,7 @@ class Analysis:
 
     def per_step(self, times: Ints) -> float:
         """Return how many of these times fall into the steps, per step; of the whole window where there are none."""
-        return np.count_nonzero(self.in_steps(times)) / max(self.steps, 1)
+        return float(np.count_nonzero(self.in_steps(times))) / max(self.steps, 1)
 
     def in_steps(self, times: Ints) -> Mask:
         """Return for each time whether it falls into the steps; all do where there are none."""
