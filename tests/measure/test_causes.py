@@ -173,11 +173,18 @@ class TestPriority:
         getattr(alone, first[0])(first[1], 300, 900)
         assert idle(r) == idle(alone)
 
-    def test_what_the_launching_thread_does_wins_over_another_thread(self):
-        """Main dispatches 200-600 itself. Its loader slice belongs to another launching thread, and counts after."""
-        r = late().op("aten::mul", 200, 600)
-        r.kernel(1100, 1110, launched=1050, thread=AUTOGRAD).range(LOADER, 200, 900, thread=AUTOGRAD)
-        assert idle(r) == {"dispatch": 400, "data_wait": 300, "python": 90, "launch_latency": 10}
+    def test_what_the_launching_thread_does_wins_over_autograd(self):
+        """Main dispatches 200-600 itself; autograd runs operators 200-900, which count after."""
+        r = late().op("aten::mul", 200, 600).op("AddmmBackward0", 200, 900, thread=AUTOGRAD)
+        assert idle(r) == {"dispatch": 400, "autograd_host": 300, "python": 90, "launch_latency": 10}
+
+    def test_a_thread_that_only_prefetches_holds_up_nobody(self):
+        """Main runs Python 200-990. A prefetcher sits in its loader meanwhile, a batch ahead, and launches a copy."""
+        r = late().kernel(1000, 1100, launched=995).kernel(1200, 1300, launched=1195)
+        r.copy("Memcpy HtoD (Pinned -> Device)", 1400, 1410, launched=1350, thread="1/9").range(
+            LOADER, 200, 1340, thread="1/9"
+        )
+        assert "data_wait" not in idle(r)
 
     def test_a_step_that_is_given_a_closure_is_not_all_optimizer(self):
         """Lightning passes one: forward and backward run inside Optimizer.step, and are what they are elsewhere."""

@@ -7,9 +7,9 @@ import pytest
 from tests.traces import Recording
 from whyidle.measure.sanity import doubts
 
-FEW, LOST, CAPTURE, OVERLAP, STEPS, GAP, STACKS = (
+FEW, LOST, CAPTURE, OVERLAP, STEPS, GAP, STACKS, DURATION = (
     "too few to speak", "no GPU operation in the recording", "capture of a CUDA/HIP graph", "overlap the next",
-    "steps are missing", "a single gap", "with_stack=True",
+    "steps are missing", "a single gap", "with_stack=True", "has a duration",
 )  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def sound(count=20, **more):
 
 def raised(recording):
     return {text: d for d in doubts(recording.analysis()) for text in
-            (FEW, LOST, CAPTURE, OVERLAP, STEPS, GAP, STACKS) if text in d.message}  # fmt: skip
+            (FEW, LOST, CAPTURE, OVERLAP, STEPS, GAP, STACKS, DURATION) if text in d.message}  # fmt: skip
 
 
 def lone_launches(recording, count, name="cudaLaunchKernel", first=0):
@@ -44,6 +44,18 @@ def test_few_operations(count, few):
     if few:
         assert found[FEW].refuse
         assert not found[FEW].hollow
+
+
+@pytest.mark.parametrize(("length", "lost"), [(0, True), (1, False)])
+def test_operations_without_a_duration(length, lost):
+    r = Recording()
+    for i in range(20):
+        r.kernel(i * 10, i * 10)
+    found = raised(r.kernel(200, 200 + length))
+    assert (DURATION in found) == lost
+    if lost:
+        assert found[DURATION].refuse
+        assert found[DURATION].hollow
 
 
 class TestLostKernels:

@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from whyidle.measure.attribution import Attribution, HostCauses
+from whyidle.measure.attribution import Attribution
+from whyidle.measure.host import HostCauses
 from whyidle.measure.rows import Index, Mask, distinct, largest
 from whyidle.measure.timeline import Timeline, innermost
 from whyidle.model.evidence import Ints, Kind, Trace

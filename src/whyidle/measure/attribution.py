@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.measure import names
-from whyidle.measure.rows import Index, Mask, among, distinct, together, without
-from whyidle.measure.timeline import Timeline, pick
-from whyidle.model.evidence import Ints, Kind
+from whyidle.measure.host import HostCauses
+from whyidle.measure.rows import Index, Mask, among, distinct
+from whyidle.measure.timeline import pick
+from whyidle.model.evidence import Ints
 from whyidle.model.finding import CAUSES
 from whyidle.model.intervals import (
     NOTHING,
     Intervals,
     clip,
     complement,
-    containing,
     intersect,
     subtract,
     union,
@@ -39,9 +39,6 @@ STREAM_WAIT = 8_000
 # A launch that takes longer than this many times the median did not merely travel.
 SLOW_LAUNCH = 5
 SLOW_LAUNCH_FLOOR = 50_000
-# ns: a driver call that takes this long with the GPU idle is a first use: code is loaded or compiled (CUDA loads
-# lazily), an autotuner runs. Launches take 2-30 us.
-FIRST_USE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,121 +65,6 @@ class Pieces:
     def of(self, cause: str) -> Intervals:
         mine = self.cause == CODE[cause]
         return union(self.start[mine], self.end[mine])
-
-
-class HostCauses:
-    """What host threads were doing, as sets of time by thread and cause: the part of attribution all devices share."""
-
-    # in order of priority; what is left is python, or unknown where operators were not recorded
-    ORDER = (
-        "data_wait", "checkpoint", "evaluation", "logging", "sync_return", "allocator", "h2d_prep", "gc", "compile",
-        "optimizer_host", "autograd_host", "dispatch",
-    )  # fmt: skip
-
-    def __init__(self, t: Timeline) -> None:
-        self.t = t
-        self._sets: dict[tuple[int, str], Intervals] = {}
-
-    def spans(self, thread: int, cause: str) -> Intervals:
-        """Return when this thread was busy with this cause."""
-        key = thread, cause
-        if key not in self._sets:
-            index = self.slices[cause]
-            mine = index[self.t.host.thread[index] == thread]
-            self._sets[key] = self.t.spans(mine)
-        return self._sets[key]
-
-    @cached_property
-    def slices(self) -> dict[str, Index]:
-        """Return the host slices that stand for each cause."""
-        t = self.t
-        ranges = (Kind.RANGE, Kind.PYTHON)
-        load = np.concatenate((t.host_like(names.LOADER, *ranges), t.host_like(names.DATA_RANGE, Kind.RANGE)))
-        forward = (t.host.kind == Kind.OP) & ~self.in_backward
-        return {
-            "data_wait": np.sort(load),
-            "checkpoint": t.host_like(names.CHECKPOINT, *ranges),
-            "evaluation": t.host_like(names.EVALUATION, *ranges),
-            "logging": t.host_like(names.LOGGING, *ranges),
-            "sync_return": self.blocking,
-            "allocator": t.host_like(names.ALLOCATOR, Kind.RUNTIME),
-            "h2d_prep": self.h2d_preparation,
-            "gc": t.host_like(names.GARBAGE, *ranges),
-            "compile": together(t.host_like(names.COMPILE, *ranges), self.first_uses),
-            "optimizer_host": self.free_of_backward(t.host_like(names.OPTIMIZER, *ranges)),
-            "autograd_host": np.flatnonzero(self.in_backward),
-            "dispatch": np.flatnonzero(forward | (t.host.kind == Kind.RUNTIME)),
-        }
-
-    @cached_property
-    def copies(self) -> tuple[Index, Index]:
-        """Return the calls that launched host-to-device copies, and those that launched device-to-host copies."""
-        up = self.t.launch[self.t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)]
-        down = self.t.launch[self.t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY)]
-        return distinct(up), distinct(down)
-
-    @cached_property
-    def blocking(self) -> Index:
-        """Return the calls that hold the host until the GPU has finished: synchronisations and reads back.
-
-        A copy to pageable host memory returns only when it is done, whatever its name says.
-        """
-        up, down = self.copies
-        return without(together(self.t.host_like(names.BLOCKING, Kind.RUNTIME), down), up)
-
-    @cached_property
-    def waiting(self) -> Index:
-        """Return the calls in which the host may stand until the GPU has finished: blocking ones, and uploads.
-
-        An upload from pageable memory, or one that PyTorch waits for, stands behind all work queued before it.
-        """
-        return together(self.blocking, self.copies[0])
-
-    @cached_property
-    def first_uses(self) -> Index:
-        """Return the driver calls that load code, by their name or because nothing else takes them so long."""
-        t = self.t
-        calls = t.of_kind(Kind.RUNTIME)
-        slow = calls[t.host.end[calls] - t.host.start[calls] >= FIRST_USE]
-        slow = without(slow, together(self.blocking, self.copies[0], t.host_like(names.ALLOCATOR)))
-        return together(slow, t.host_like(names.MODULE_LOAD, Kind.RUNTIME))
-
-    @cached_property
-    def h2d_preparation(self) -> Index:
-        """Return the host side of host-to-device copies: the calls, and the operators around them."""
-        t = self.t
-        up = self.copies[0]
-        movers = t.host_like(names.TO_DEVICE, Kind.OP)
-        around = t.enclosing(t.host.start[up], t.host.thread[up], movers)
-        pin = t.host_like(names.PIN, Kind.OP)
-        return together(up, around, pin)
-
-    def free_of_backward(self, index: Index) -> Index:
-        """Return those of the optimizer's slices that hold no backward pass.
-
-        A step that is given a closure runs forward and backward inside itself; Lightning always passes one.
-        """
-        h = self.t.host
-        roots = np.sort(h.start[self.t.host_like(names.BACKWARD, Kind.OP)])
-        inside = np.searchsorted(roots, h.end[index]) - np.searchsorted(roots, h.start[index])
-        free: Index = index[inside == 0]
-        return free
-
-    @cached_property
-    def in_backward(self) -> Mask:
-        """Return for each host slice whether it is an operator that the backward pass runs."""
-        t = self.t
-        roots = t.host_like(names.BACKWARD, Kind.OP)
-        inside = np.zeros(len(t.host), np.bool_)
-        for thread in distinct(t.host.thread[roots]):
-            mine = np.flatnonzero((t.host.thread == thread) & (t.host.kind == Kind.OP))
-            spans = t.spans(roots[t.host.thread[roots] == thread])
-            inside[mine] = containing(t.host.start[mine], spans) >= 0
-        return inside
-
-    @cached_property
-    def operators_recorded(self) -> bool:
-        return bool(len(self.t.of_kind(Kind.OP)) or len(self.t.of_kind(Kind.PYTHON)))
 
 
 class Attribution:
@@ -239,7 +121,7 @@ class Attribution:
         """
         g = self.gaps
         known = (g.launch >= 0) & (self.launch_start > g.span.start)
-        return known | ((g.next_op < 0) & (len(self.t.launched_threads) > 0))
+        return known | ((g.next_op < 0) & bool(self.crew))
 
     @cached_property
     def latency(self) -> float | None:
@@ -311,7 +193,7 @@ class Attribution:
         travelled = np.minimum(start + latency, end)
         returned = np.maximum(np.minimum(t.host.end[g.launch[rows]], end), travelled)
         up = among(g.launch[rows], self.host.copies[0])
-        slow = np.where(returned - start >= FIRST_USE, CODE["compile"], CODE["dispatch"])
+        slow = np.where(among(g.launch[rows], self.host.first_uses), CODE["compile"], CODE["dispatch"])
         rest = np.where(end - returned <= KERNEL_GAP, CODE["launch_latency"], self.stalled(rows))
         cause = np.concatenate((np.full(len(rows), CODE["launch_latency"]), np.where(up, CODE["h2d_prep"], slow), rest))
         starts = np.concatenate((start, travelled, returned))
@@ -319,25 +201,34 @@ class Attribution:
         keep = ends > starts
         return Pieces(starts[keep], ends[keep], cause.astype(np.int8)[keep], np.tile(rows, 3)[keep])
 
+    @cached_property
+    def crew(self) -> list[int]:
+        """Return the threads that drive this device, the main one first; empty where no launch is known."""
+        launched = self.t.launch[(self.t.launch >= 0) & (self.t.device.device == self.device)]
+        return self.host.crew(launched) if len(launched) else []
+
     def waiting_for_host(self) -> list[Pieces]:
         """Return the part of late gaps before the launch call, by what the host was doing.
 
-        First what the launching thread did itself; where it did nothing that was recorded, what the other
-        launching threads did (autograd launches from a thread of its own while the main thread waits for it).
+        First what the launching thread did itself; where it did nothing that was recorded, what the others of the crew
+        did (autograd launches from a thread of its own while the main thread waits for it).
         """
         g = self.gaps
         parts: list[Pieces] = []
         late = np.flatnonzero(self.late)
-        main = self.t.launched_threads[0] if len(late) else -1
-        thread_of = pick(self.t.host.thread, g.launch[late], int(main))
+        if not len(late) or not self.crew:
+            return parts
+        thread_of = pick(self.t.host.thread, g.launch[late], self.crew[0])
+        # a prefetcher's copy may end a gap; that the GPU had nothing to do was the main thread's doing
+        thread_of[~np.isin(thread_of, self.crew)] = self.crew[0]
         for thread in distinct(thread_of):
             rows = late[thread_of == thread]
             end = np.where(g.next_op[rows] >= 0, self.launch_start[rows], g.span.end[rows])
             left = Intervals(g.span.start[rows], end)
-            others = [other for other in self.t.launched_threads if other != thread]
-            for group in ([thread], others):
+            others = [other for other in self.crew if other != thread]
+            for group in ([int(thread)], others):
                 for cause in HostCauses.ORDER:
-                    left, rows, found = self.take(left, rows, cause, [int(member) for member in group])
+                    left, rows, found = self.take(left, rows, cause, group)
                     parts += found
             rest = "python" if self.host.operators_recorded else "unknown"
             parts.append(Pieces(left.start, left.end, np.full(len(left), CODE[rest], np.int8), rows))

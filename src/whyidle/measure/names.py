@@ -82,7 +82,7 @@ DEVICE_ALLOCATION: Final = _any_of(
     r"^(?:cuda|hip)(?:Malloc|Free|ExtMallocWithFlags)$",
     r"^(?:cu|hip)Mem(?:Create|Map|Unmap|Release|Alloc|Free)(?!Host|Async|FromPool)\w*$",
 )
-MODULE_LOAD: Final = _any_of(r"(?:Module|Library)Load")
+MODULE_LOAD: Final = _any_of(r"(?:Module|Library)_?Load|Lazy Function Loading|Triggered Module Loading")
 CAPTURE: Final = _any_of(r"StreamBeginCapture")
 
 # ranges and Python frames

@@ -82,6 +82,12 @@ def few_operations(a: Analysis) -> Iterator[Doubt]:
         yield Doubt(f"only {count} GPU {noun} recorded, too few to speak for a job.", refuse=True)
 
 
+def no_durations(a: Analysis) -> Iterator[Doubt]:
+    """A GPU that seems never busy, since the ends of its operations were lost."""
+    if not (a.t.device.end > a.t.device.start).any():
+        yield Doubt("no GPU operation in this recording has a duration: they were lost.", refuse=True, hollow=True)
+
+
 def corrupt_durations(a: Analysis) -> Iterator[Doubt]:
     """Operations that ran past several successors of their stream (see durations.py)."""
     count, whole = len(a.t.corrupt), len(a.t.device)
@@ -144,6 +150,7 @@ def profiler_cost(a: Analysis) -> Iterator[Doubt]:
 CHECKS = (
     graph_capture,
     lost_kernels,
+    no_durations,
     few_operations,
     corrupt_durations,
     overlaps,

@@ -55,9 +55,10 @@ def measure(a: Analysis) -> Iterator[Measurement]:
 
 
 def find(a: Analysis) -> Waits:
-    """Return the waits of all threads."""
+    """Return the waits of the threads that drive the devices; what others wait for holds up nobody."""
     t, h = a.t, a.t.host
     calls = a.host.waiting
+    calls = calls[np.isin(h.thread[calls], [thread for device in a.devices for thread in device.crew])]
     operator = t.enclosing(h.start[calls], h.thread[calls], t.of_kind(Kind.OP))
     # calls outside operators stand for themselves
     key = np.where(operator >= 0, operator, len(h) + calls)

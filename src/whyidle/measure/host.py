@@ -1,0 +1,171 @@
+"""What host threads were doing: which of them drive the GPU, and the slices that stand for each cause of idle time.
+
+A cause is a set of slices, found by name, by what a call launched, or by the operator around it. Which idle time
+falls into which set is attribution.py's question.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from whyidle.measure import names
+from whyidle.measure.rows import Index, Mask, distinct, together, without
+from whyidle.measure.timeline import Timeline
+from whyidle.model.evidence import Kind
+from whyidle.model.intervals import Intervals, containing
+
+# ns: a driver call that takes this long with the GPU idle is a first use: code is loaded or compiled (CUDA loads
+# lazily), an autotuner runs. Launches take 2-30 us in the recordings that we have.
+FIRST_USE = 1_000_000
+MANY_STEPS = 3
+# A thread that launches a tenth of a device's work drives it; prefetchers and loggers launch a copy or two per step.
+MAIN_SHARE = 10
+
+
+class HostCauses:
+    """What host threads were doing, as sets of time by thread and cause: the part of attribution all devices share."""
+
+    # In order of priority; what is left is python, or unknown where operators were not recorded. The profiler's own
+    # work comes first: what the program would have done in its place nobody knows.
+    ORDER = (
+        "unknown", "data_wait", "checkpoint", "evaluation", "logging", "sync_return", "allocator", "h2d_prep", "gc",
+        "compile", "optimizer_host", "autograd_host", "dispatch",
+    )  # fmt: skip
+
+    def __init__(self, t: Timeline) -> None:
+        self.t = t
+        self._sets: dict[tuple[int, str], Intervals] = {}
+
+    def spans(self, thread: int, cause: str) -> Intervals:
+        """Return when this thread was busy with this cause."""
+        key = thread, cause
+        if key not in self._sets:
+            index = self.slices[cause]
+            # the profiler notes its own work on a thread of its own, whomever it holds up
+            mine = (self.t.host.thread[index] == thread) | (self.t.host.kind[index] == Kind.OVERHEAD)
+            self._sets[key] = self.t.spans(index[mine])
+        return self._sets[key]
+
+    def crew(self, launched: Index) -> list[int]:
+        """Return the threads that drive a device, the main one first; `launched` are the calls that launched its work.
+
+        The main thread marks the steps and launches, or launches most of what the backward pass does not. Autograd's
+        threads work on its behalf while it waits. Others, that copy ahead or log, do not: what they do holds up nobody.
+        """
+        h = self.t.host
+        backward = distinct(h.thread[self.in_backward])
+        count = np.bincount(h.thread[launched], minlength=len(self.t.trace.threads))
+        steps = self.t.host_like(names.PROFILER_STEP, Kind.RANGE)
+        if len(steps) and count[h.thread[steps[0]]] * MAIN_SHARE >= count.sum():
+            main = int(h.thread[steps[0]])
+        else:
+            forward = count.copy()
+            forward[backward] = 0
+            main = int(np.argmax(forward if forward.any() else count))
+        return [main, *(int(thread) for thread in backward if thread != main)]
+
+    @cached_property
+    def slices(self) -> dict[str, Index]:
+        """Return the host slices that stand for each cause."""
+        t = self.t
+        ranges = (Kind.RANGE, Kind.PYTHON)
+        load = np.concatenate((t.host_like(names.LOADER, *ranges), t.host_like(names.DATA_RANGE, Kind.RANGE)))
+        forward = (t.host.kind == Kind.OP) & ~self.in_backward
+        return {
+            "data_wait": np.sort(load),
+            "checkpoint": t.host_like(names.CHECKPOINT, *ranges),
+            "evaluation": t.host_like(names.EVALUATION, *ranges),
+            "logging": t.host_like(names.LOGGING, *ranges),
+            "sync_return": self.blocking,
+            "allocator": t.host_like(names.ALLOCATOR, Kind.RUNTIME),
+            "h2d_prep": self.h2d_preparation,
+            "gc": t.host_like(names.GARBAGE, *ranges),
+            "compile": together(t.host_like(names.COMPILE, *ranges), self.first_uses),
+            "unknown": without(t.of_kind(Kind.OVERHEAD), t.host_like(names.MODULE_LOAD, Kind.OVERHEAD)),
+            "optimizer_host": self.free_of_backward(t.host_like(names.OPTIMIZER, *ranges)),
+            "autograd_host": np.flatnonzero(self.in_backward),
+            "dispatch": np.flatnonzero(forward | (t.host.kind == Kind.RUNTIME)),
+        }
+
+    @cached_property
+    def copies(self) -> tuple[Index, Index]:
+        """Return the calls that launched host-to-device copies, and those that launched device-to-host copies."""
+        up = self.t.launch[self.t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)]
+        down = self.t.launch[self.t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY)]
+        return distinct(up), distinct(down)
+
+    @cached_property
+    def blocking(self) -> Index:
+        """Return the calls that hold the host until the GPU has finished: synchronisations and reads back.
+
+        A copy to pageable host memory returns only when it is done, whatever its name says.
+        """
+        up, down = self.copies
+        return without(together(self.t.host_like(names.BLOCKING, Kind.RUNTIME), down), up)
+
+    @cached_property
+    def waiting(self) -> Index:
+        """Return the calls in which the host may stand until the GPU has finished: blocking ones, and uploads.
+
+        An upload from pageable memory, or one that PyTorch waits for, stands behind all work queued before it.
+        """
+        return together(self.blocking, self.copies[0])
+
+    @cached_property
+    def first_uses(self) -> Index:
+        """Return the calls that load code: by their name, or because nothing else takes them so long, once."""
+        t, h = self.t, self.t.host
+        calls = t.of_kind(Kind.RUNTIME)
+        slow = calls[h.end[calls] - h.start[calls] >= FIRST_USE]
+        slow = without(slow, together(self.blocking, self.copies[0], t.host_like(names.ALLOCATOR)))
+        load = t.host_like(names.MODULE_LOAD, Kind.RUNTIME, Kind.OVERHEAD)
+        return together(slow[~self.recurs(slow)], load)
+
+    def recurs(self, calls: Index) -> Mask:
+        """Return which calls have a namesake among them in more than half of at least three steps: no first use."""
+        h, steps = self.t.host, self.t.steps
+        if len(steps) < MANY_STEPS:
+            return np.zeros(len(calls), np.bool_)
+        step = np.searchsorted(steps.start, h.start[calls], "right") - 1
+        pairs = np.unique(np.stack((h.name[calls], step), axis=1), axis=0)
+        often = np.bincount(pairs[:, 0], minlength=len(self.t.trace.strings)) > len(steps) / 2
+        return np.asarray(often[h.name[calls]])
+
+    @cached_property
+    def h2d_preparation(self) -> Index:
+        """Return the host side of host-to-device copies: the calls, and the operators around them."""
+        t = self.t
+        up = self.copies[0]
+        movers = t.host_like(names.TO_DEVICE, Kind.OP)
+        around = t.enclosing(t.host.start[up], t.host.thread[up], movers)
+        pin = t.host_like(names.PIN, Kind.OP)
+        return together(up, around, pin)
+
+    def free_of_backward(self, index: Index) -> Index:
+        """Return those of the optimizer's slices that hold no backward pass.
+
+        A step that is given a closure runs forward and backward inside itself; Lightning always passes one.
+        """
+        h = self.t.host
+        roots = np.sort(h.start[self.t.host_like(names.BACKWARD, Kind.OP)])
+        inside = np.searchsorted(roots, h.end[index]) - np.searchsorted(roots, h.start[index])
+        free: Index = index[inside == 0]
+        return free
+
+    @cached_property
+    def in_backward(self) -> Mask:
+        """Return for each host slice whether it is an operator that the backward pass runs."""
+        t = self.t
+        roots = t.host_like(names.BACKWARD, Kind.OP)
+        inside = np.zeros(len(t.host), np.bool_)
+        for thread in distinct(t.host.thread[roots]):
+            mine = np.flatnonzero((t.host.thread == thread) & (t.host.kind == Kind.OP))
+            spans = t.spans(roots[t.host.thread[roots] == thread])
+            inside[mine] = containing(t.host.start[mine], spans) >= 0
+        return inside
+
+    @cached_property
+    def operators_recorded(self) -> bool:
+        return bool(len(self.t.of_kind(Kind.OP)) or len(self.t.of_kind(Kind.PYTHON)))
