@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.traces import AUTOGRAD, Recording, measured
-from whyidle.measure.compute import is_misaligned, tensor_units
+from whyidle.measure.alignment import Sizes, product
+from whyidle.measure.compute import is_cast, tensor_units
 from whyidle.model.evidence import Gpu
 
 SGEMM = "ampere_sgemm_128x64_tn"
@@ -13,6 +14,12 @@ HALF = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
 LAYOUT = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"
 BF16 = '["c10::BFloat16","c10::BFloat16"]'
+HALF3 = '["c10::Half","c10::Half","c10::Half","Scalar","Scalar"]'
+DIRECT = (
+    "void at::native::%s<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const"
+    "::{lambda()#10}::operator()() const::{lambda(%s)#1}, %s>"
+)
+TO_HALF = DIRECT % ("unrolled_elementwise_kernel", "c10::Half", "LoadWithCast<1>, StoreWithCast<1>")
 
 
 def test_shares_by_class_of_kernel():
@@ -54,14 +61,40 @@ def test_compiled(name, kind, expected):
         ([Gpu(0, "Tesla T4", 40, (7, 5))], "fp16"),
         ([Gpu(0, "NVIDIA A100-SXM4-80GB", 108, (8, 0))], "tf32"),
         ([Gpu(0, "NVIDIA H100", 132, (9, 0)), Gpu(1, "Tesla V100", 80, (7, 0))], "fp16"),  # the lesser of the two
-        ([Gpu(0, "AMD Instinct MI300X", 304, None)], "tf32"),
+        ([Gpu(0, "AMD Instinct MI300X", 304, None)], "xf32"),
+        ([Gpu(0, "AMD Instinct MI325X", 304, None)], "xf32"),
+        ([Gpu(0, "AMD Instinct MI355X", 256, None)], ""),  # CDNA 4 has no such units
         ([Gpu(0, "AMD Instinct MI210", 104, None)], ""),
         ([Gpu(0)], ""),
         ([], ""),
     ],
 )
 def test_what_a_gpu_offers_fp32_work(gpus, units):
-    assert tensor_units(tuple(gpus)) == units
+    assert tensor_units(tuple(gpus), [gpu.device for gpu in gpus]) == units
+
+
+def test_only_gpus_that_worked_say_what_there_is():
+    """A display adapter sits idle in the same machine; where the numbers do not fit, all count."""
+    gpus = (Gpu(0, "NVIDIA A100-SXM4-80GB", 108, (8, 0)), Gpu(1, "NVIDIA GeForce GT 1030", 3, (6, 1)))
+    assert tensor_units(gpus, [0]) == "tf32"
+    assert tensor_units(gpus, [1]) == "none"
+    assert tensor_units(gpus, [7]) == "none"
+    assert measured(Recording().kernel(0, 10, name=SGEMM).analysis(gpus=gpus))["tensor_cores"] == "tf32"
+
+
+class TestElementwise:
+    def test_the_optimizer_s_kernels_are_not_merged_by_compiling_the_model(self):
+        """Of 100 us: 20 elementwise in the model, 30 plain and 20 fused ones in the optimizer, 30 a product."""
+        r = Recording().op("aten::add", 0, 10).kernel(10, 30, launched=5, name=ADD).kernel(30, 60, name=SGEMM)
+        r.range("Optimizer.step#AdamW.step", 20, 40).kernel(60, 90, launched=25, name=ADD)
+        adam = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>"
+        assert measured(r.kernel(90, 110, launched=30, name=adam).analysis())["elementwise_share"] == pytest.approx(0.2)
+
+    def test_a_step_with_a_closure_is_no_optimizer_s_work(self):
+        """Lightning's step runs forward and backward inside: the 20 us of them stay."""
+        r = Recording().range("Optimizer.step#AdamW.step", 0, 60)
+        r.op("aten::add", 5, 15).kernel(20, 40, launched=10, name=ADD).op("AddBackward0", 20, 30)
+        assert measured(r.kernel(80, 120, name=SGEMM).analysis())["elementwise_share"] == pytest.approx(0.2)
 
 
 class TestUnderfilled:
@@ -101,29 +134,92 @@ class TestUnderfilled:
         assert measured(r.analysis())["underfilled_share"] == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize(
-    ("shapes", "types", "expected"),
-    [
-        ("[[64,512],[512,50257]]", BF16, True),
-        ("[[64,512],[512,50304]]", BF16, False),
-        ("[[30,512],[512,512]]", BF16, True),
-        ("[[512],[64,512],[512,512],[],[]]", '["c10::Half","c10::Half","c10::Half","Scalar","Scalar"]', False),
-        ("[[513],[64,512],[512,512]]", '["c10::Half"]', False),  # a bias has one dimension: no operand of the product
-        ("[[5,64,512],[5,512,64]]", BF16, False),  # of a batch the number of products may be any
-        ("[[64,512],[512,50257]]", '["float","float"]', False),
-        ("[]", BF16, False),
-        ("", "", False),
-    ],
-)
-def test_alignment(shapes, types, expected):
-    assert is_misaligned(shapes, types) == expected
+class TestProduct:
+    @pytest.mark.parametrize(
+        ("operator", "shapes", "types", "expected"),
+        [
+            ("mm", "[[64,512],[512,50257]]", BF16, "[64, 512] @ [512, 50257]"),
+            ("mm", "[[64,512],[512,8],[64,8]]", BF16, "[64, 512] @ [512, 8]"),  # out=
+            ("addmm", "[[512],[64,512],[512,512],[],[]]", HALF3, "[64, 512] @ [512, 512]"),
+            ("addmm", "[[64,16],[64,512],[512,16],[],[]]", HALF3, "[64, 512] @ [512, 16]"),
+            ("bmm", "[[96, 197, 64], [96, 64, 197]]", BF16, "[96, 197, 64] @ [96, 64, 197]"),
+            ("baddbmm", "[[4,5,7],[4,5,6],[4,6,7],[],[]]", HALF3, "[4, 5, 6] @ [4, 6, 7]"),
+            ("mm", "[[64,512],[512,50257]]", '["float","float"]', None),
+            ("bmm", "[[4,5,6],[4,6,7]]", '["float","c10::Half"]', None),  # autocast's outer call
+            ("mm", "[[64,512],[511,50257]]", BF16, None),
+            ("mm", "[[64,512]]", BF16, None),
+            ("mm", "[]", BF16, None),
+            ("mm", "", "", None),
+        ],
+    )
+    def test_sizes(self, operator, shapes, types, expected):
+        found = product(f"aten::{operator}", shapes, types)
+        assert (found and str(found)) == expected
+
+
+def odd(*forward, of=None, backward=False):
+    """Return which size of the last product (or of `of`) breaks the alignment."""
+    products = [product("aten::bmm" if len(left) == 3 else "aten::mm", str([left, right]), BF16)
+                for left, right in forward]  # fmt: skip
+    asked = product("aten::mm", str(list(of)), BF16) if of else products[-1]
+    return Sizes.of(products).odd(asked, backward=backward)
+
+
+class TestAlignment:
+    def test_columns_and_inner_of_a_linear_layer(self):
+        assert odd(([64, 512], [512, 50257])) == "outputs"
+        assert odd(([64, 500], [500, 512])) == "hidden"
+        assert odd(([64, 512], [512, 300]), ([64, 300], [300, 512])) == "hidden"
+        assert odd(([64, 512], [512, 50304])) == ""
+
+    def test_rows_follow_the_data(self):
+        """5185 patches, 1003 tokens, 141 tokens: any number does."""
+        assert odd(([5185, 1024], [1024, 1024])) == ""
+        assert odd(([1003, 4096], [4096, 4096])) == ""
+        assert odd(([1003, 512], [512, 1003])) == ""  # similarities of items with items
+
+    def test_a_product_with_a_vector_is_none_of_tensor_cores(self):
+        assert odd(([5184, 1024], [1024, 1])) == ""
+
+    def test_backward_multiplies_in_every_order(self):
+        """Of 50257 outputs: gradients of the input [64,50257] @ [50257,512], of the weight [50257,64] @ [64,512]."""
+        layer = ([64, 512], [512, 50257])
+        assert odd(layer, of=([64, 50257], [50257, 512]), backward=True) == "outputs"
+        assert odd(layer, of=([50257, 64], [64, 512]), backward=True) == "outputs"
+        tokens = ([141, 512], [512, 512])
+        assert odd(tokens, of=([512, 141], [141, 512]), backward=True) == ""  # a weight's gradient sums over tokens
+        assert odd(tokens, of=([512, 77], [77, 512]), backward=True) == ""  # of what else it sums over is not known
+
+    def test_attention_has_lengths_that_follow_the_data_and_heads_that_do_not(self):
+        layer = ([3137, 768], [768, 768])
+        assert odd(layer, ([96, 3137, 64], [96, 64, 3137])) == ""
+        assert odd(layer, ([96, 3137, 3137], [96, 3137, 64])) == ""
+        assert odd(([512, 720], [720, 720]), ([36, 128, 20], [36, 20, 128])) == "heads"
+        assert odd(layer, ([96, 50, 64], [96, 64, 77])) == ""
+        assert odd(layer, ([192, 12, 64], [192, 64, 12])) == ""  # 12 tokens or 64 heads of 12: not certain
 
 
 def test_misaligned_share_is_the_time_of_the_products_kernels():
-    """Of 100 us 25 belong to the product with 50257 columns."""
+    """Of 100 us 25 belong to the product with 50257 columns; 10 others, of other columns, take less than those."""
     r = Recording().op("aten::mm", 0, 10, shapes="[[8,64],[64,50257]]", types=BF16).kernel(20, 45, launched=5)
     r.op("aten::mm", 10, 20, shapes="[[8,64],[64,64]]", types=BF16).kernel(45, 120, launched=15)
-    assert measured(r.analysis())["misaligned_share"] == pytest.approx(0.25)
+    m = measured(r.analysis())
+    assert m["misaligned_share"] == pytest.approx(0.25)
+    assert (m["misaligned_size"], m["misaligned_product"]) == ("outputs", "[8, 64] @ [64, 50257]")
+
+
+def test_the_size_that_is_named_is_that_of_most_time():
+    r = Recording()
+    for start, columns, took in ((0, 10, 5), (10, 10, 5), (20, 30522, 30), (30, 10, 5)):
+        shapes = f"[[8,64],[64,{columns}]]"
+        r.op("aten::mm", start, start + 8, shapes=shapes, types=BF16).kernel(start + 40, start + 40 + took, start + 2)
+    assert measured(r.analysis())["misaligned_product"] == "[8, 64] @ [64, 30522]"
+
+
+def test_a_product_of_which_no_kernel_is_known():
+    r = Recording().op("aten::mm", 0, 10, shapes="[[8,64],[64,50257]]", types=BF16).kernel(20, 45)
+    m = measured(r.analysis())
+    assert (m["misaligned_share"], m["misaligned_size"], m["misaligned_product"]) == (0, "", "")
 
 
 def test_the_product_counts_that_is_computed_not_the_call_around_it():
@@ -139,15 +235,48 @@ def test_misalignment_needs_shapes():
 
 
 class TestCasts:
-    def test_kernels_of_to(self):
-        """Two casts of 10 us each in 100 us, over one step."""
+    @pytest.mark.parametrize(
+        ("kernel", "types", "expected"),
+        [
+            # both types are recorded
+            ("anything", '["c10::Half","float","Scalar"]', True),
+            (TO_HALF, '["c10::Half","c10::Half","Scalar"]', False),
+            (TO_HALF, '["float","long int","Scalar"]', False),
+            ("anything", '["c10::Float8_e4m3fn","c10::BFloat16","Scalar"]', True),
+            # only the kernel's name
+            (TO_HALF, "", True),
+            (TO_HALF, '["c10::Half","","Scalar"]', True),
+            (DIRECT % ("unrolled_elementwise_kernel", "long", "LoadWithCast<1>, StoreWithCast<1>"), "", False),
+            (DIRECT % ("unrolled_elementwise_kernel", "float", "LoadWithoutCast, StoreWithoutCast"), "", False),
+            (DIRECT % ("elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast", "c10::Half", "int"), "", False),
+            ("void at::native::vectorized_elementwise_kernel<4, at::native::bfloat16_copy_kernel_cuda(at)>", "", True),
+            ("void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda", "", False),
+        ],
+    )
+    def test_a_cast_changes_a_floating_point_type(self, kernel, types, expected):
+        assert is_cast(kernel, types) == expected
+
+    @staticmethod
+    def to(types, name=TO_HALF):
+        """Two calls of to() in a step of 100 us, with kernels of 10 us each."""
         r = Recording().step(1, 0, 100)
         for start in (10, 40):
-            r.op("aten::to", start, start + 10).op("aten::_to_copy", start + 1, start + 9)
-            r.op("aten::copy_", start + 2, start + 8).kernel(start + 10, start + 20, launched=start + 3)
-        m = measured(r.analysis())
+            r.op("aten::to", start, start + 10, types='["float","Scalar"]')
+            r.op("aten::_to_copy", start + 1, start + 9, types='["float","Scalar"]')
+            r.op("aten::copy_", start + 2, start + 8, types=types)
+            r.kernel(start + 10, start + 20, launched=start + 3, name=name)
+        return measured(r.analysis())
+
+    def test_kernels_of_to(self):
+        m = self.to('["c10::Half","float","Scalar"]')
         assert m["cast_share"] == pytest.approx(0.2)
         assert m["casts_per_step"] == 2
+        assert self.to("")["cast_share"] == pytest.approx(0.2)
+
+    def test_a_change_of_layout_is_none(self):
+        m = self.to('["float","float","Scalar"]')
+        assert (m["cast_share"], m["casts_per_step"]) == (0, 0)
+        assert self.to("", "void at::native::elementwise_kernel<128, 4, direct_copy_kernel_cuda")["cast_share"] == 0
 
     def test_to_that_changes_the_device_or_nothing_is_no_cast(self):
         """A copy is no kernel, and nothing is nothing."""
@@ -191,18 +320,76 @@ class TestRecompute:
 
 
 class TestConvolutionSearch:
+    """Steps of 1000 us with a convolution each."""
+
     @staticmethod
-    def convolution(r, start, kernels):
-        r.op("aten::cudnn_convolution", start, start + 50)
-        for i in range(kernels):
-            r.kernel(start + 50 + i, start + 51 + i, launched=start + i)
+    def job(*tried, shapes="[[8,3,224,224]]", timed=(), op="aten::cudnn_convolution", around=0):
+        """Return a job in whose step i `tried[i]` different products run, and `around` other kernels, 20 us each."""
+        r = Recording()
+        for i, count in enumerate(tried):
+            t = i * 1000
+            r.step(i, t, t + 1000).op(op, t, t + 200, shapes=shapes[i] if isinstance(shapes, list) else shapes)
+            for k in range(count):
+                r.kernel(t + 300 + 20 * k, t + 320 + 20 * k, launched=t + 6 * k, name=f"xmma_fprop_{k}_nhwc")
+            for k in range(around):
+                start = t + 600 + 20 * k
+                r.kernel(
+                    start, start + 20, launched=t + 100 + 6 * k, name=("nchwToNhwc", "reduce_kernel")[k % 2] + f"_{k}"
+                )
+            if i in timed:
+                r.call("cudaEventElapsedTime", t + 190, t + 192)
         return r
 
-    @pytest.mark.parametrize(("kernels", "expected"), [(8, 0), (9, 9 / 200)])
-    def test_many_kernels_in_one_call_after_the_first_step(self, kernels, expected):
-        r = self.convolution(Recording().step(1, 0, 100).step(2, 100, 200), 110, kernels)
-        assert measured(r.analysis())["conv_search_share"] == pytest.approx(expected)
+    def share(self, *tried, **more):
+        return measured(self.job(*tried, **more).analysis()).get("conv_search_share")
+
+    def test_the_excess_over_an_ordinary_call_of_the_same_shapes(self):
+        """Of 4000 us step 2 runs 10 products instead of 1: 9 x 20 us too many."""
+        assert self.share(1, 1, 10, 1) == pytest.approx(180 / 4000)
+
+    def test_without_shapes_the_same_place_of_another_step_is_ordinary(self):
+        assert self.share(1, 1, 10, 1, shapes="") == pytest.approx(180 / 4000)
+
+    def test_what_is_the_same_in_every_step_is_no_search(self):
+        assert self.share(9, 9, 9) == 0
+
+    def test_conversions_transposes_and_reductions_are_no_products(self):
+        """convolution_backward in channels first: two products, nine kernels around them; in one step only one."""
+        assert self.share(2, 2, 2, op="aten::convolution_backward", around=9) == 0
+        assert self.share(0, 2, 2, op="aten::convolution_backward", around=9) == 0
+
+    def test_the_transforms_of_winograd_are_no_products(self):
+        r = Recording()
+        for i, parts in enumerate((0, 8)):
+            t = i * 1000
+            r.step(i, t, t + 1000).op("aten::convolution_backward", t, t + 200).kernel(t + 200, t + 220, launched=t)
+            for k, part in enumerate(("ForwardData", "ForwardFilter", "ForwardOutput", "WgradDelta")[:parts]):
+                name = f"void cudnn::winograd_nonfused::winograd{part}4x4<float, float>"
+                r.kernel(t + 300 + 20 * k, t + 320 + 20 * k, launched=t + 10 + 6 * k, name=name)
+        assert measured(r.analysis())["conv_search_share"] == 0
+
+    @pytest.mark.parametrize(("tried", "expected"), [(3, 0), (4, 60 / 3000)])
+    def test_many_are_more_than_three(self, tried, expected):
+        assert self.share(1, tried, 1) == pytest.approx(expected)
+
+    def test_ordinary_calls_run_at_most_half_as_many(self):
+        assert self.share(5, 8, 5) == 0
 
     def test_the_first_step_may_search(self):
-        r = self.convolution(Recording().step(1, 0, 100).step(2, 100, 200), 10, 20).kernel(150, 160)
-        assert measured(r.analysis())["conv_search_share"] == 0
+        assert self.share(10, 1, 1) == 0
+
+    def test_two_steps_are_needed(self):
+        assert self.share(10) is None
+
+    def test_a_call_that_takes_times_is_a_search_whatever_the_others_do(self):
+        """Each step has a shape of its own and searches: what counts is all but the kernel that ran last."""
+        shapes = [f"[[8,3,{size},{size}]]" for size in (200, 210, 220)]
+        assert self.share(6, 6, 6, shapes=shapes, timed=(0, 1, 2)) == pytest.approx(2 * 100 / 3000)
+        assert self.share(6, 6, 6, shapes="", timed=(0, 1, 2)) == pytest.approx(2 * 100 / 3000)
+        assert self.share(6, 6, 6, shapes=shapes) == 0
+
+    def test_a_timed_call_is_compared_with_those_that_are_not(self):
+        assert self.share(1, 6, 1, timed=(1,)) == pytest.approx(100 / 3000)
+
+    def test_miopen(self):
+        assert self.share(1, 5, 1, op="aten::miopen_convolution") == pytest.approx(80 / 3000)

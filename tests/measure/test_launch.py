@@ -72,4 +72,7 @@ def test_garbage_collections_need_stacks():
     r = Recording().kernel(0, 10).python("train.py(3): main", 0, 100)
     assert measured(r.analysis())["gc_pauses"] == 0
     assert measured(r.python("<built-in function collect>", 20, 40).analysis())["gc_pauses"] == 1
+    r.range("gc.collect", 18, 42)
+    assert measured(r.analysis())["gc_pauses"] == 1
+    assert measured(Recording().kernel(0, 10).range("gc.collect", 20, 40).analysis())["gc_pauses"] == 1
     assert "gc_pauses" not in measured(Recording().kernel(0, 10).analysis())

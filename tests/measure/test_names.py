@@ -107,8 +107,13 @@ def test_no_matrix_product(name):
         ("triton__0d1d2de", True),  # PyTorch 2.0 and 2.1 without unique names
         ("triton_", True),
         ("void at::native::(anonymous namespace)::RowwiseMomentsCUDAKernel<float, float>(long)", True),
-        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>>", True),
-        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 4, 64, 64>", True),
+        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>>", False),
+        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 4, 64, 64>", False),
+        ("void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel<at::native::index>>", False),
+        ("void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long, unsigned int, 2, 2, -2>", False),
+        ("void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)", False),
+        ("void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, float, unsigned int, 1, 4>", True),
+        ("triton_poi_fused_index_select_add_3", True),
         ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>", False),
         ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", False),
         ("ampere_sgemm_128x64_tn", False),
@@ -248,7 +253,10 @@ TABLE = {
         ["catalogging", "backlog", "dialog", "train.py(3): catalog", "log_softmax"],
     ),
     "GARBAGE": (
-        ["<built-in function collect>", "gc.collect", "garbage_collect", "<built-in method collect of module object>"],
+        [
+            "<built-in function collect>", "<built-in method collect of module object>", "gc.collect",
+            "garbage_collect", "Python GC",
+        ],
         ["torch/utils/data/_utils/collate.py(120): collate", "collect_env", "<built-in function collections>"],
     ),
     "COMPILE": (
@@ -303,6 +311,16 @@ TABLE = {
         ["aten::cudnn_convolution", "aten::miopen_convolution", "aten::convolution_backward"],
         ["aten::conv2d", "aten::convolution_overrideable"],
     ),
+    "TRANSFORM": (
+        [
+            "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(cudnn)",
+            "void cudnn::winograd_nonfused::winogradWgradOutput4x4<float, float>(cudnn)",
+            "void cudnn::winograd::generateWinogradTilesKernel<0, float, float>",
+        ],
+        ["volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", "void cudnn::ops::nchwToNhwcKernel"],
+    ),
+    "TIMING": (["cudaEventElapsedTime", "cudaEventElapsedTime_v2", "hipEventElapsedTime"], ["cudaEventRecord"]),
+    "CDNA3": (["AMD Instinct MI300X", "AMD Instinct MI325X OAM"], ["AMD Instinct MI355X", "AMD Instinct MI210"]),
     "LIBRARY_RANGE": (
         ["Optimizer.step#SGD.step", "enumerate(DataLoader)#_X", "nccl:all_reduce", "DistributedDataParallel.forward"],
         ["train_step", "## forward ##", "iteration", "nccl_test"],

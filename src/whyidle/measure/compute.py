@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 
 import numpy as np
 
 from whyidle.measure import names
+from whyidle.measure.alignment import measure_alignment
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import Attribution
 from whyidle.measure.rows import Index, Mask, largest, together, without
+from whyidle.measure.search import convolution_search
+from whyidle.measure.timeline import pick
 from whyidle.model.evidence import Gpu, Kind
 from whyidle.model.measurement import Measurement
-
-# A convolution that launches more kernels than this in one call tries algorithms (cudnn.benchmark).
-SEARCH_KERNELS = 8
-ALIGNMENT = 8  # elements: 16-bit tensor-core tiles (PyTorch's MatMulDimInFP16 pattern)
-HALF_TYPES = ("c10::Half", "c10::BFloat16")
 
 
 def measure(a: Analysis) -> Iterator[Measurement]:
@@ -26,7 +25,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     if not len(kernels):
         return
     yield Measurement("compiled", compiled(a))
-    yield from share(a, "elementwise_share", t.device_like(is_elementwise))
+    optimizer = a.launched_inside(a.host.slices["optimizer_host"])
+    yield from share(a, "elementwise_share", without(t.device_like(is_elementwise), optimizer))
     yield from share(a, "layout_share", t.device_like(names.LAYOUT))
     matmul = t.device_like(names.is_matmul)
     yield from share(a, "matmul_share", matmul)
@@ -35,7 +35,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         tensor = t.strings_like(names.is_tensor_core)[t.device.name[matmul]]
         total = length[matmul].sum()
         yield Measurement("tensor_core_share", float(length[matmul][tensor].sum() / max(total, 1)))
-    units = tensor_units(t.trace.gpus)
+    units = tensor_units(t.trace.gpus, [device.device for device in a.devices])
     if units:
         yield Measurement("tensor_cores", units)
     yield from underfilled(a, kernels)
@@ -44,8 +44,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
 
 
 def is_elementwise(name: str) -> bool:
-    """Say whether a kernel only moves or combines elements, and is no matrix product."""
-    return bool(names.ELEMENTWISE.search(name)) and not names.is_matmul(name)
+    """Say whether a kernel combines or copies elements in a way that torch.compile merges with its neighbours."""
+    return bool(names.ELEMENTWISE.search(name)) and not names.NOT_MERGED.search(name) and not names.is_matmul(name)
 
 
 def share(a: Analysis, name: str, index: Index) -> Iterator[Measurement]:
@@ -59,16 +59,18 @@ def compiled(a: Analysis) -> bool:
     return bool(seen[a.t.device.name].any() or seen[a.t.host.name].any())
 
 
-def tensor_units(gpus: tuple[Gpu, ...]) -> str:
-    """Return what the GPU offers work in fp32: "none", "fp16" or "tf32"; "" where the recording does not say."""
-    capabilities = [gpu.compute_capability for gpu in gpus if gpu.compute_capability]
+def tensor_units(gpus: Collection[Gpu], devices: Collection[int]) -> str:
+    """Return what the GPUs that did work offer work in fp32; "" where the recording does not say.
+
+    "none", "fp16" (Volta, Turing), "tf32" (Ampere on) or "xf32" (AMD's CDNA 3; CDNA 4 has left it out again).
+    """
+    working = [gpu for gpu in gpus if gpu.device in devices] or gpus
+    capabilities = [gpu.compute_capability for gpu in working if gpu.compute_capability]
     if capabilities:
         lowest = min(capabilities)
         return "tf32" if lowest >= (8, 0) else "fp16" if lowest >= (7, 0) else "none"
-    models = [gpu.name for gpu in gpus if gpu.name]
-    if models and all("MI3" in model for model in models):
-        return "tf32"
-    return ""
+    models = [gpu.name for gpu in working if gpu.name]
+    return "xf32" if models and all(names.CDNA3.search(model) for model in models) else ""
 
 
 def underfilled(a: Analysis, kernels: Index) -> Iterator[Measurement]:
@@ -102,15 +104,36 @@ def unfilled(a: Attribution, kernels: Index) -> float:
 
 def by_operator(a: Analysis) -> Iterator[Measurement]:
     """Yield the shares that need to know which operator launched a kernel."""
-    t, d = a.t, a.t.device
-    casts = a.launched_inside(t.host_like(names.CAST, Kind.OP))
-    casts = casts[(d.kind[casts] == Kind.KERNEL)]
+    casts = kernels_that_cast(a)
     yield from share(a, "cast_share", casts)
     if a.steps:
-        yield Measurement("casts_per_step", a.per_step(d.start[casts]))
+        yield Measurement("casts_per_step", a.per_step(a.t.device.start[casts]))
     yield from recomputed(a)
     yield from convolution_search(a)
-    yield from misaligned(a)
+    yield from measure_alignment(a)
+
+
+def kernels_that_cast(a: Analysis) -> Index:
+    """Return the kernels that only change a floating-point type: not those that change a layout or an integer."""
+    h, strings = a.t.host, a.t.trace.strings
+    inside = kernels_inside(a, a.t.host_like(names.CAST, Kind.OP))
+    op = a.launching_op(inside)
+    copies = np.where(a.t.strings_like(names.COPY)[h.name], h.types, np.int32(-1))  # they alone name both types
+    types = pick(copies, op, -1)
+    cast = [
+        is_cast(strings[kernel], strings[type_] if type_ >= 0 else "")
+        for kernel, type_ in zip(a.t.device.name[inside].tolist(), types.tolist(), strict=True)
+    ]
+    return inside[np.array(cast, np.bool_)]
+
+
+@cache
+def is_cast(kernel: str, types: str) -> bool:
+    """Say whether a copy changes the type: by those of target and source, else by the kernel's name."""
+    both = names.TYPES.findall(types)[:2]
+    if len(both) == 2 and all(both):
+        return both[0] != both[1] and all(names.FLOATING.search(type_) for type_ in both)
+    return bool(names.CONVERSION.search(kernel))
 
 
 def recomputed(a: Analysis) -> Iterator[Measurement]:
@@ -135,35 +158,3 @@ def kernels_inside(a: Analysis, index: Index) -> Index:
     inside = a.launched_inside(index)
     kernels: Mask = a.t.device.kind[inside] == Kind.KERNEL
     return inside[kernels]
-
-
-def convolution_search(a: Analysis) -> Iterator[Measurement]:
-    """Yield the share of convolutions that try many kernels in one call, after the first step."""
-    t, d = a.t, a.t.device
-    launched = kernels_inside(a, t.host_like(names.CONVOLUTION, Kind.OP))
-    if a.steps > 1:
-        launched = launched[d.start[launched] >= t.steps.end[0]]
-    op = a.launching_op(launched)
-    launched, op = launched[op >= 0], op[op >= 0]  # slices that cross have no clear innermost one
-    count = np.bincount(op, minlength=1)
-    yield from share(a, "conv_search_share", launched[count[op] > SEARCH_KERNELS])
-
-
-def misaligned(a: Analysis) -> Iterator[Measurement]:
-    """Yield the share of 16-bit matrix products with a dimension that is no multiple of 8; needs recorded shapes."""
-    t, h = a.t, a.t.host
-    products = t.host_like(names.MATMUL_OP, Kind.OP)
-    products = products[h.shapes[products] >= 0]
-    if not len(products):
-        return
-    bad = np.array([is_misaligned(t.trace.strings[h.shapes[i]], t.trace.strings[h.types[i]]) for i in products])
-    yield from share(a, "misaligned_share", kernels_inside(a, products[bad]))
-
-
-def is_misaligned(shapes: str, types: str) -> bool:
-    """Say whether the last two dimensions of a 16-bit operand break the alignment that tensor cores want."""
-    if not any(half in types for half in HALF_TYPES):
-        return False
-    return any(
-        int(size) % ALIGNMENT for operand in names.DIMENSIONS.findall(shapes) for size in operand.split(",")[-2:]
-    )

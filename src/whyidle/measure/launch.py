@@ -41,9 +41,9 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     latencies = [device.latency for device in a.devices if device.latency is not None]
     if latencies:
         yield Measurement("launch_latency_s", float(np.median(latencies)) / 1e9)
-    if len(t.of_kind(Kind.PYTHON)):
-        pauses = t.host_like(names.GARBAGE, Kind.PYTHON, Kind.RANGE)
-        yield Measurement("gc_pauses", len(pauses), locations=a.host_places(pauses))
+    pauses = t.host_like(names.GARBAGE, Kind.PYTHON, Kind.RANGE)
+    if len(pauses) or len(t.of_kind(Kind.PYTHON)):  # a range around the call is the same pause
+        yield Measurement("gc_pauses", len(t.spans(pauses)), locations=a.host_places(pauses))
 
 
 def starved(a: Analysis) -> Iterator[Measurement]:

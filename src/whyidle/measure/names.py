@@ -46,8 +46,20 @@ NOT_MATMUL: Final = _any_of(
 ELEMENTWISE: Final = _any_of(
     r"elementwise|(?<!all_)reduce_kernel|triton_(?:poi|red|per|for|spl|fused)_|^triton_(?:_\d[\dde]*)?$",  # 2023
     r"cunn_softmax|softmax_warp|layer_?norm|batch_?norm|bn_(?:fw|bw)|RowwiseMoments|GammaBeta|epilogue::impl",
-    r"CatArray|index(?:_|select|func)|dropout|foreach|multi_tensor_apply|distribution",
+    r"dropout|distribution",
 )
+# What moves whole rows or belongs to an optimizer: torch.compile of a model does not merge it with its neighbours.
+NOT_MERGED: Final = _any_of(
+    r"^(?!triton_).*(?:CatArray|(?<![a-z])index_|index(?:select|func)|gather|scatter|embedding)",
+    r"multi_tensor_apply|foreach|(?:fused|multi_?tensor)_?(?:adam|sgd|adagrad|lamb)|adam_?w?_?(?:cuda|functor|kernel)",
+)
+# kernels that copy and change the type: with loads and stores of another type, or named for the type
+CONVERSION: Final = _any_of(
+    r"lambda\((?:float|double|c10::(?:Half|BFloat16|Float8\w*))\).*(?:Load|Store)WithCast",
+    r"(?:bfloat16|float16|float8\w*)_copy_kernel",
+)
+# what Winograd's convolutions do around their product
+TRANSFORM: Final = _any_of(r"winograd\w*(?:data|filter|delta|output|tiles)")
 LAYOUT: Final = _any_of(
     r"nchwtonhwc|nhwctonchw|nchw2nhwc|nhwc2nchw|nchwaddpadding|batched_transpose|transpose_(?:nchw|cnhw)"
 )
@@ -64,6 +76,9 @@ DEVICE_TO_DEVICE: Final = _any_of(r"DtoD|DeviceToDevice|D2D")
 PEER_TO_PEER: Final = _any_of(r"PtoP|P2P")
 PAGEABLE: Final = _any_of(r"Pageable")
 PINNED: Final = _any_of(r"Pinned")
+
+# models of GPUs
+CDNA3: Final = _any_of(r"MI3[0-2]\d")
 
 # runtime calls
 KERNEL_LAUNCH: Final = _any_of(r"^(?:cu(?:da)?|hip)\w*Launch(?!HostFunc)")
@@ -84,6 +99,7 @@ DEVICE_ALLOCATION: Final = _any_of(
 )
 MODULE_LOAD: Final = _any_of(r"(?:Module|Library)_?Load|Lazy Function Loading|Triggered Module Loading")
 CAPTURE: Final = _any_of(r"StreamBeginCapture")
+TIMING: Final = _any_of(r"^(?:cuda|cu|hip)EventElapsedTime")
 
 # ranges and Python frames
 PROFILER_STEP: Final = re.compile(r"^ProfilerStep#(\d{1,18})$")
@@ -115,7 +131,8 @@ LOGGING: Final = _any_of(
     r"built-in function print",
 )
 GARBAGE: Final = _any_of(
-    r"built-in (?:function|method) (?:gc\.)?collect\b|(?<![a-z])gc\.collect|(?<![a-z])garbage_?collect\w*"
+    r"built-in (?:function|method) (?:gc\.)?collect\b|(?<![a-z])gc\.collect|(?<![a-z])garbage_?collect\w*",
+    r"^Python GC$",  # an automatic collection: PyTorch 2.9 with record_python_gc_info
 )
 COMPILE: Final = _any_of(
     r"torch/_dynamo/convert_frame\.py|_inductor/compile_fx\.py\(\d+\): (?:compile_fx|fx_codegen|_compile)",
@@ -151,6 +168,7 @@ CAST: Final = _any_of(r"^aten::(?:to|_to_copy)$")
 # those that compute: linear and matmul call these with batch dimensions folded, which is what has to be aligned
 MATMUL_OP: Final = _any_of(r"^aten::(?:mm|addmm|bmm|baddbmm|_scaled_mm)$")
 PIN: Final = _any_of(r"^aten::_?pin_memory$")
+COPY: Final = _any_of(r"^aten::copy_$")
 NORM: Final = _any_of(r"^aten::(?:linalg_vector_norm|norm|_foreach_norm|stack)$")
 
 
@@ -170,4 +188,7 @@ FORWARD_ONLY: Final = _any_of(
     r"^aten::(?:conv[123]d|linear|batch_norm|layer_norm|group_norm|scaled_dot_product_attention|max_pool2d|embedding)$"
 )
 CONVOLUTION: Final = _any_of(r"^aten::(?:cudnn_convolution|miopen_convolution|convolution_backward|_convolution)\w*$")
-DIMENSIONS: Final = re.compile(r"\[(\d+(?:,\s*\d+)+)\]")
+# of "Input Dims" each operand's sizes, of "Input type" each operand's type, "" for what is no tensor
+SHAPES: Final = re.compile(r"\[((?:\d{1,18}(?:,\s*\d{1,18})*)?)\]")
+TYPES: Final = re.compile(r'"([^"]*)"')
+FLOATING: Final = _any_of(r"^(?:float|double|c10::(?:Half|BFloat16|Float8\w*))$")

@@ -1,0 +1,130 @@
+"""Do 16-bit matrix products break the alignment of tensor cores, and is it a size that someone chose?
+
+What has to be a multiple of 8 is the dimension that is contiguous in memory: of x [rows, inner] @ w [inner, columns],
+as a linear layer computes it, inner and columns. Rows are tokens or items and follow the data. Recordings have no
+strides, so a size counts only where it cannot be one that follows the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from whyidle.measure import names
+from whyidle.measure.analysis import Analysis
+from whyidle.measure.rows import Index
+from whyidle.model.evidence import Kind
+from whyidle.model.measurement import Measurement
+
+ALIGNMENT = 8  # elements: 16-bit tensor-core tiles (PyTorch's MatMulDimInFP16 pattern)
+HALF_TYPES = frozenset(("c10::Half", "c10::BFloat16"))
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The sizes of a matrix product, `batch` times [rows, inner] @ [inner, columns]; batch 0: no batch dimension."""
+
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+
+    def __str__(self) -> str:
+        batch = f"{self.batch}, " if self.batch else ""
+        return f"[{batch}{self.rows}, {self.inner}] @ [{batch}{self.inner}, {self.columns}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of a model: those of its layers' weights, and those that follow the data."""
+
+    inputs: frozenset[int]
+    outputs: frozenset[int]
+    rows: frozenset[int]
+
+    @classmethod
+    def of(cls, forward: Iterable[Product]) -> Sizes:
+        """Collect the sizes of the products of the forward pass."""
+        layers = [p for p in forward if not p.batch]
+        return cls(*(frozenset(getattr(p, name) for p in layers) for name in ("inner", "columns", "rows")))
+
+    def odd(self, p: Product, *, backward: bool) -> str:
+        """Return which size breaks the alignment of a product: "outputs", "hidden" or "heads"; "" if none surely does.
+
+        The backward pass multiplies by weights and by tokens in every order: there only sizes of weights count.
+        """
+        if p.batch:
+            fitting = {size for size in (p.rows, p.inner, p.columns) if self.is_head(size, p.batch)}
+            return "heads" if len(fitting) == 1 and is_odd(*fitting) else ""
+        contiguous = (p.columns, p.inner, p.rows) if backward else (p.columns, p.inner)
+        chosen = [size for size in contiguous if is_odd(size) and size in (self.inputs | self.outputs) - self.rows]
+        if not chosen:
+            return ""
+        return "hidden" if chosen[0] in self.inputs else "outputs"
+
+    def is_head(self, size: int, batch: int) -> bool:
+        """Say whether this can be the size of an attention head: some layer's size is heads times it."""
+        heads = [layer // size for layer in self.inputs | self.outputs if size and layer % size == 0]
+        return size not in self.rows and any(batch % count == 0 for count in heads)
+
+
+def is_odd(size: int) -> bool:
+    """Say whether a size breaks the alignment; of 1 the product is one with a vector, which no tensor core does."""
+    return size > 1 and size % ALIGNMENT != 0
+
+
+@cache
+def product(operator: str, shapes: str, types: str) -> Product | None:
+    """Return the product that an operator computes in 16 bits; None if it is none, or its shapes are not known."""
+    first = 1 if "add" in operator else 0  # addmm and baddbmm: what is added comes first
+    kinds = names.TYPES.findall(types)[first : first + 2]
+    sizes = [[int(n) for n in text.split(",") if n] for text in names.SHAPES.findall(shapes)[first : first + 2]]
+    if len(kinds) != 2 or not HALF_TYPES.issuperset(kinds) or len(sizes) != 2:
+        return None
+    left, right = sizes
+    if len(left) != len(right) or len(left) not in (2, 3) or left[-1] != right[-2]:
+        return None
+    return Product(left[0] if len(left) == 3 else 0, left[-2], left[-1], right[-1])
+
+
+def measure_alignment(a: Analysis) -> Iterator[Measurement]:
+    """Yield the time of misaligned products, and which size is off in the one that takes most; needs shapes."""
+    t, h = a.t, a.t.host
+    calls = t.host_like(names.MATMUL_OP, Kind.OP)
+    calls = calls[h.shapes[calls] >= 0]
+    if not len(calls):
+        return
+    seen = {i: found for i in calls.tolist() if (found := product_of(a, i))}
+    sizes = Sizes.of({p for i, p in seen.items() if not a.host.in_backward[i]})
+    odd = {i: which for i, p in seen.items() if (which := sizes.odd(p, backward=bool(a.host.in_backward[i])))}
+    bad = np.array(sorted(odd), np.intp)
+    inside = a.launched_inside(bad)
+    inside = inside[t.device.kind[inside] == Kind.KERNEL]
+    yield Measurement("misaligned_share", a.device_share(inside), locations=a.device_places(inside))
+    worst = most_time(a, inside, bad, seen)
+    yield Measurement("misaligned_size", odd[worst] if worst >= 0 else "")
+    yield Measurement("misaligned_product", str(seen[worst]) if worst >= 0 else "")
+
+
+def product_of(a: Analysis, call: int) -> Product | None:
+    """Return the 16-bit product that this operator call computes."""
+    h, strings = a.t.host, a.t.trace.strings
+    types = strings[h.types[call]] if h.types[call] >= 0 else ""
+    return product(a.t.host_name(call), strings[h.shapes[call]], types)
+
+
+def most_time(a: Analysis, kernels: Index, calls: Index, products: Mapping[int, Product]) -> int:
+    """Return a call of the product whose kernels take most time; -1 if there are no kernels."""
+    d, h, launch = a.t.device, a.t.host, a.t.launch[kernels]
+    callers: list[int] = a.t.enclosing(h.start[launch], h.thread[launch], calls).tolist()
+    total: dict[Product, int] = {}
+    for caller, took in zip(callers, (d.end - d.start)[kernels].tolist(), strict=True):
+        if caller >= 0:
+            total[products[caller]] = total.get(products[caller], 0) + took
+    if not total:
+        return -1
+    worst = max(total, key=lambda p: total[p])
+    return next(caller for caller in callers if caller >= 0 and products[caller] == worst)

@@ -1,0 +1,113 @@
+"""Does the convolution library search for algorithms in steady state? By calls that run many products, and not always.
+
+With torch.backends.cudnn.benchmark cuDNN (on AMD MIOpen) runs every algorithm that it has for a shape that it has not
+seen, and takes the time of each. An ordinary call runs one product, a backward one two or three, in every step the
+same; the conversions, transposes and reductions around them are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyidle.measure import names
+from whyidle.measure.analysis import Analysis
+from whyidle.measure.rows import Index, Mask, marked
+from whyidle.model.evidence import Kind
+from whyidle.model.measurement import Measurement
+
+# Different products of an ordinary call: up to 3 in 6,000 calls of public recordings of ResNets; 4 to 8 in a search.
+ORDINARY = 3
+FAR_FEWER = 2  # times: what an ordinary call of the same shape runs less than a search, at least
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calls:
+    """The calls of convolution operators inside the steps; all columns have the same length."""
+
+    row: Index  # of the host slices
+    step: Index
+    key: list[tuple[int, ...]]  # the same operator on the same shapes; where they are not known, at the same place
+    products: NDArray[np.intp]  # different kernels of products and convolutions
+    timed: Mask  # times what it runs
+    took: NDArray[np.float64]  # ns of kernels
+    last: NDArray[np.float64]  # ns of the kernel that it launched last
+
+
+def convolution_search(a: Analysis) -> Iterator[Measurement]:
+    """Yield the time of searches after the first step, less that of ordinary calls; needs two steps to compare."""
+    if a.steps < 2:
+        return
+    calls = convolutions(a)
+    rows, lost = searches(calls)
+    yield Measurement("conv_search_share", a.share(lost), locations=a.host_places(rows))
+
+
+def convolutions(a: Analysis) -> Calls:
+    """Return the calls of convolution operators, and what each ran."""
+    t, h, d = a.t, a.t.host, a.t.device
+    rows = t.host_like(names.CONVOLUTION, Kind.OP)
+    rows = rows[a.in_steps(h.start[rows])]
+    step = np.searchsorted(t.steps.start, h.start[rows], "right") - 1
+    kernels = t.device_of_kind[Kind.KERNEL]
+    kernels = kernels[t.launch[kernels] >= 0]
+    place = np.full(len(h), -1, np.intp)
+    place[rows] = np.arange(len(rows))
+    launch = t.launch[kernels]
+    caller = t.enclosing(h.start[launch], h.thread[launch], rows)
+    kernels, caller = kernels[caller >= 0], place[caller[caller >= 0]]
+    length = (d.end - d.start)[kernels].astype(np.float64)
+    last = np.zeros(len(rows))
+    last[caller] = length  # the latest wins: device slices are in order of start
+    is_product = t.strings_like(lambda name: names.is_matmul(name) and not names.TRANSFORM.search(name))
+    pairs = np.unique(np.stack((caller, d.name[kernels]))[:, is_product[d.name[kernels]]], axis=1)
+    timers = t.host_like(names.TIMING, Kind.RUNTIME)
+    timing = t.enclosing(h.start[timers], h.thread[timers], rows)
+    return Calls(
+        row=rows,
+        step=step,
+        key=keys(a, rows, step),
+        products=np.bincount(pairs[0], minlength=len(rows)),
+        timed=marked(place[timing[timing >= 0]], len(rows)),
+        took=np.bincount(caller, weights=length, minlength=len(rows)).astype(np.float64),
+        last=last,
+    )
+
+
+def keys(a: Analysis, rows: Index, step: Index) -> list[tuple[int, ...]]:
+    """Return for each call what it has in common with the same one of other steps."""
+    h = a.t.host
+    count: dict[tuple[int, int], int] = {}
+    found: list[tuple[int, ...]] = []
+    for name, shapes, number in zip(h.name[rows].tolist(), h.shapes[rows].tolist(), step.tolist(), strict=True):
+        place = count[name, number] = count.get((name, number), -1) + 1
+        found.append((name, shapes) if shapes >= 0 else (name, -1, place))
+    return found
+
+
+def searches(calls: Calls) -> tuple[Index, float]:
+    """Return the calls that search, and the ns that they take longer than ordinary ones.
+
+    Where no ordinary call is known, it would have run what a search runs last: the algorithm that it chose.
+    """
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for i, key in enumerate(calls.key):
+        alike.setdefault(key, []).append(i)
+    rows, lost = [], 0.0
+    for i in np.flatnonzero((calls.step > 0) & ((calls.products > ORDINARY) | calls.timed)).tolist():
+        others = [
+            other
+            for other in alike[calls.key[i]]
+            if calls.step[other] != calls.step[i]
+            and not calls.timed[other]
+            and (calls.timed[i] or calls.products[other] * FAR_FEWER <= calls.products[i])
+        ]
+        if not others and not calls.timed[i]:
+            continue
+        ordinary = float(np.median(calls.took[others])) if others else float(calls.last[i])
+        lost += max(float(calls.took[i]) - ordinary, 0.0)
+        rows.append(int(calls.row[i]))
+    return np.array(rows, np.intp), lost
