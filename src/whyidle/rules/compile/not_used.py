@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.limited import READ, proviso, saved
 
 
 class NotUsed(Rule):
@@ -17,8 +18,10 @@ class NotUsed(Rule):
 
     ## How we know
     The GPU is well used, elementwise, copy and reduction kernels take a large share of the time, and
-    the recording holds no kernel or range of `torch.compile`. How much of it can be merged is not to
-    be seen: the share that we name is a prior, and only a trial tells.
+    the recording holds no kernel or range of `torch.compile`. The optimizer's kernels are not counted,
+    nor those that gather or join rows (embeddings, indexing, `torch.cat`): compiling a model leaves
+    them. How much of the rest can be merged is not to be seen: the share that we name is a prior, and
+    only a trial tells.
 
     ## When to ignore it
     Short runs: compiling takes seconds to minutes and pays off over epochs. Shapes that change every
@@ -26,7 +29,7 @@ class NotUsed(Rule):
     """
 
     needs = (("compiled", "elementwise_share", "gpu_busy_share"),)
-    uses = ("cast_share",)
+    uses = ("cast_share", *READ)
 
     well_used = Threshold(0.8, "of window", source="below it more is to be had from the idle time; judgement")
     large = Threshold(0.2, "of window", source="below it merging gains less than 8% by the prior for `mergeable`")
@@ -42,13 +45,16 @@ class NotUsed(Rule):
         share = m.number("elementwise_share")
         if m.one("compiled").value or m.number("gpu_busy_share") < self.well_used or share < self.large:
             return
-        lost = max(share - m.get("cast_share", 0.0), 0.0) * self.mergeable
+        lost = saved(m, max(share - m.get("cast_share", 0.0), 0.0) * self.mergeable)
         yield from self.finding(
             f"Elementwise kernels take {share:.0%} of the step and nothing is compiled: "
             f"torch.compile may save {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"elementwise, copy and reduction kernels: {share:.0%} of the time; no trace of torch.compile",
+            seen=(
+                f"elementwise, copy and reduction kernels outside the optimizer: {share:.0%} of the time; "
+                f"no trace of torch.compile{proviso(m)}"
+            ),
             locations=m.one("elementwise_share").locations,
             fixes=(
                 Fix(

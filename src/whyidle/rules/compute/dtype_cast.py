@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.limited import READ, proviso, saved
 
 
 class DtypeCast(Rule):
@@ -17,7 +18,8 @@ class DtypeCast(Rule):
 
     ## How we know
     Kernels launched by `aten::to` and `aten::_to_copy` from one floating-point type to another, several
-    per step.
+    per step: by the types of target and source if the recording has them (`record_shapes=True`), else by
+    kernels' names that speak of a conversion. Copies that only change the layout are none.
 
     ## When to ignore it
     Casts of activations at the edge of autocast are its price, and it is small: casting earlier gained
@@ -25,7 +27,7 @@ class DtypeCast(Rule):
     """
 
     needs = (("cast_share", "casts_per_step"),)
-    uses = ("gpu_busy_share",)
+    uses = READ
 
     several = Threshold(10, "per step", source="judgement: a batch and a loss need a handful")
     removable = Threshold(0.5, "of cast time", source="prior: those of weights; those of activations remain")
@@ -36,22 +38,23 @@ class DtypeCast(Rule):
         count, share = m.number("casts_per_step"), m.number("cast_share")
         if count < self.several:
             return
-        lost = share * self.removable
+        lost = saved(m, share * self.removable)
         yield from self.finding(
             f"Kernels that only change the data type take {share:.0%} of the step: "
-            f"{lost:.0%} of the step can be saved.",
+            f"without those of weights it could be {lost:.0%} shorter.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"{count:.0f} such kernels per step, {share:.0%} of the time",
+            seen=f"{count:.0f} such kernels per step, {share:.0%} of the time{proviso(m)}",
             locations=m.one("cast_share").locations,
             fixes=(
                 Fix(
                     "cast weights once",
-                    "one autocast block around the whole forward pass, not one per layer\n"
+                    'with torch.autocast("cuda", dtype=torch.bfloat16):  # one around all of forward, none per layer\n'
+                    "    loss = criterion(model(x), y)\n"
                     "# or keep the weights in 16 bits: model.to(torch.bfloat16), with fp32 copies in the optimizer\n"
                     "# or merge casts into their neighbours: model = torch.compile(model)",
                     effort="code",
-                    applies=self.applies * m.get("gpu_busy_share", 1.0),
+                    applies=self.applies,
                     risk="16-bit weights without fp32 copies lose small updates",
                     edits=(Edit("scale_device", {"class": "cast"}, {"factor": 1 - self.removable}),),
                 ),
@@ -62,4 +65,5 @@ class DtypeCast(Rule):
         Fires("every weight in every forward", cast_share=0.09, casts_per_step=320),
         Silent("the batch is cast once", cast_share=0.05, casts_per_step=2),
         Silent("many, but they cost nothing", cast_share=0.02, casts_per_step=320),
+        Silent("the GPU waits for the host anyway", cast_share=0.09, casts_per_step=320, gpu_limited_share=0.2),
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.limited import READ, proviso, saved
 
 
 class Fp32NoTensorcore(Rule):
@@ -13,7 +14,8 @@ class Fp32NoTensorcore(Rule):
     ## Why it costs time
     Tensor cores do matrix products several times faster than the ordinary fp32 units: 156 against 19.5
     TFLOP/s on an A100 with TF32, 125 against 15.7 on a V100 with fp16. By default PyTorch keeps fp32
-    matrix products (not convolutions) off TF32, for the sake of their last digits.
+    matrix products (not convolutions) off TF32, for the sake of their last digits. AMD's MI300 has such
+    units, too (XF32); its successor MI350 has left them out.
 
     ## How we know
     The names of the kernels: `sgemm`, `simt` and the like take the time, and none or few of the kernels
@@ -22,11 +24,12 @@ class Fp32NoTensorcore(Rule):
     ## When to ignore it
     The matrix products are a small part of the step, or the calculation needs fp32: solvers, physics,
     some losses. Convolutions use TF32 already on Ampere and later, so the setting changes only linear
-    layers and attention. Check that training still learns the same.
+    layers and attention. Check that training still learns the same. On MI300 it depends on the build of
+    PyTorch and hipBLASLt whether the setting does anything: measure it.
     """
 
     needs = (("matmul_share", "tensor_core_share", "tensor_cores"),)
-    uses = ("gpu_busy_share",)
+    uses = READ
 
     mostly = Threshold(
         0.75, "of matmul", source="judgement: above it the rest is shapes and special kernels, not a setting"
@@ -37,10 +40,14 @@ class Fp32NoTensorcore(Rule):
     fp16_left = Threshold(
         0.25, "of kernel time", source="15.7 / 125 TFLOP/s (V100 data sheet), at half of the fp16 peak, assumed"
     )
+    xf32_left = Threshold(
+        0.5, "of kernel time", source="163.4 / 653.7 TFLOP/s (MI300X data sheet), at half of the XF32 peak, assumed"
+    )
     confidence = Threshold(
         0.85, "probability", source="kernel names: 15 of 15 found, 0 of 13 false; the setting itself is not seen"
     )
     applies = Threshold(0.8, "probability", source="judgement: most training bears TF32's 10-bit mantissa")
+    xf32_applies = Threshold(0.4, "probability", source="judgement: many builds for ROCm ignore the setting")
     autocast_applies = Threshold(
         0.5, "probability", source="judgement: mixed precision changes the numbers; the learning curve has to agree"
     )
@@ -48,65 +55,77 @@ class Fp32NoTensorcore(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         units = str(m.one("tensor_cores").value)
         used = m.number("tensor_core_share")
-        if units not in ("tf32", "fp16") or used >= self.mostly:
+        left = {"tf32": self.tf32_left, "xf32": self.xf32_left, "fp16": self.fp16_left}.get(units)
+        if left is None or used >= self.mostly:
             return
         plain = m.number("matmul_share") * (1 - used)
-        lost = plain * (1 - (self.tf32_left if units == "tf32" else self.fp16_left))
-        busy = m.get("gpu_busy_share", 1.0)
+        lost = saved(m, plain * (1 - left))
         yield from self.finding(
             f"Matrix products beside the tensor cores take {plain:.0%} of the step: "
-            f"on them {lost:.0%} of the step could be saved.",
+            f"on them the step could be {lost:.0%} shorter.",
             lost_share=lost,
             confidence=self.confidence * (1 - used),
             seen=(
                 f"matrix products and convolutions: {m.number('matmul_share'):.0%} of the time, {used:.0%} of that on "
-                f"tensor cores, by kernel name; this GPU has {units} ones"
+                f"tensor cores, by kernel name; this GPU has {units} ones{proviso(m)}"
             ),
             locations=m.one("matmul_share").locations,
-            fixes=self._tf32(busy) if units == "tf32" else self._fp16(busy),
+            fixes=(self._mixed(),) if units == "fp16" else (self._setting(units), self._bfloat16()),
         )
 
-    def _tf32(self, busy: float) -> tuple[Fix, ...]:
-        return (
-            Fix(
-                "allow TF32 for matrix products",
-                'torch.set_float32_matmul_precision("high")  # once, before the model is built',
-                effort="setting",
-                applies=self.applies * busy,
-                risk="inputs of matrix products are rounded to 10 bits of mantissa",
-                edits=(Edit("scale_device", {"class": "matmul", "tensor_cores": False}, {"factor": self.tf32_left}),),
-            ),
-            Fix(
-                "use bfloat16 where it is safe",
-                'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = criterion(model(x), y)',
-                effort="code",
-                applies=self.autocast_applies * busy,
-                risk="fewer digits: compare the learning curve",
-                edits=(Edit("scale_device", {"class": "matmul", "tensor_cores": False}, {"factor": self.fp16_left}),),
-            ),
+    def _setting(self, units: str) -> Fix:
+        rocm = "\n# ROCm: through hipBLASLt, and not in every build; if nothing changes, export HIPBLASLT_ALLOW_TF32=1"
+        return Fix(
+            "allow TF32 for matrix products",
+            'torch.set_float32_matmul_precision("high")  # once, any time before the products run'
+            + (rocm if units == "xf32" else ""),
+            effort="setting",
+            applies=self.applies if units == "tf32" else self.xf32_applies,
+            risk="inputs of matrix products are rounded to 10 bits of mantissa"
+            + (", in some builds to fewer" if units == "xf32" else ""),
+            edits=(self._edit(self.tf32_left if units == "tf32" else self.xf32_left),),
         )
 
-    def _fp16(self, busy: float) -> tuple[Fix, ...]:
-        return (
-            Fix(
-                "use mixed precision: this GPU has tensor cores for fp16 only",
-                'scaler = torch.amp.GradScaler("cuda")\n'
-                'with torch.autocast("cuda", dtype=torch.float16):\n'
-                "    loss = criterion(model(x), y)\n"
-                "scaler.scale(loss).backward()\n"
-                "scaler.step(optimizer)\n"
-                "scaler.update()",
-                effort="code",
-                applies=self.autocast_applies * busy,
-                risk="fp16 overflows where fp32 does not: keep the scaler and compare the learning curve",
-                edits=(Edit("scale_device", {"class": "matmul", "tensor_cores": False}, {"factor": self.fp16_left}),),
-            ),
+    def _bfloat16(self) -> Fix:
+        return Fix(
+            "use bfloat16 where it is safe",
+            'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = criterion(model(x), y)',
+            effort="code",
+            applies=self.autocast_applies,
+            risk="fewer digits: compare the learning curve",
+            edits=(self._edit(self.fp16_left),),
+        )
+
+    def _edit(self, left: float) -> Edit:
+        return Edit("scale_device", {"class": "matmul", "tensor_cores": False}, {"factor": left})
+
+    def _mixed(self) -> Fix:
+        return Fix(
+            "use mixed precision: this GPU has tensor cores for fp16 only",
+            'scaler = torch.amp.GradScaler("cuda")  # once\n'
+            'with torch.autocast("cuda", dtype=torch.float16):\n'
+            "    loss = criterion(model(x), y)\n"
+            "scaler.scale(loss).backward()\n"
+            "scaler.step(optimizer)  # before it, if gradients are clipped: scaler.unscale_(optimizer)\n"
+            "scaler.update()",
+            effort="code",
+            applies=self.autocast_applies,
+            risk="fp16 overflows where fp32 does not: keep the scaler and compare the learning curve",
+            edits=(self._edit(self.fp16_left),),
         )
 
     cases = (
         Fires("fp32 linear layers on Ampere", matmul_share=0.6, tensor_core_share=0.0, tensor_cores="tf32"),
         Fires(
-            "fp32 ResNet on a V100", matmul_share=0.4, tensor_core_share=0.0, tensor_cores="fp16", gpu_busy_share=0.56
+            "fp32 ResNet on a V100", matmul_share=0.4, tensor_core_share=0.0, tensor_cores="fp16", gpu_limited_share=0.7
+        ),
+        Fires("fp32 on an MI300", matmul_share=0.6, tensor_core_share=0.0, tensor_cores="xf32"),
+        Silent(
+            "the GPU waits for the host anyway",
+            matmul_share=0.5,
+            tensor_core_share=0.0,
+            tensor_cores="tf32",
+            gpu_limited_share=0.02,
         ),
         Silent("a GPU without tensor cores", matmul_share=0.6, tensor_core_share=0.0, tensor_cores="none"),
         Silent("bf16: most of it is there", matmul_share=0.6, tensor_core_share=0.9, tensor_cores="tf32"),

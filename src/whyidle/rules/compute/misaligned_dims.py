@@ -5,10 +5,30 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.limited import READ, proviso, saved
+
+# which size is off: how to name it, how to round it up, what that changes
+_SIZES = {
+    "outputs": (
+        "an output size (vocabulary, classes)",
+        "vocab_size = 8 * math.ceil(vocab_size / 8)  # the output layer's size; multiples of 64 are safest: 50304",
+        "the added outputs are never used, but checkpoints change their shape",
+    ),
+    "hidden": (
+        "a hidden size",
+        "hidden_size = 8 * math.ceil(hidden_size / 8)  # of the layers named in `seen`; multiples of 64 are safest",
+        "a model of another size: checkpoints do not fit",
+    ),
+    "heads": (
+        "the size of an attention head",
+        "num_heads = hidden_size // 64  # heads of 64 or 128, at least of a multiple of 8",
+        "a model with other heads: checkpoints do not fit",
+    ),
+}
 
 
 class MisalignedDims(Rule):
-    """16-bit matrix products with a dimension that is no multiple of 8.
+    """16-bit matrix products with a layer size that is no multiple of 8.
 
     ## Why it costs time
     Tensor cores read 16 bytes at a time, 8 values of 16 bits. If rows do not start on such a boundary,
@@ -17,17 +37,20 @@ class MisalignedDims(Rule):
 
     ## How we know
     The shapes and types of the operators (`record_shapes=True`), and the time of the kernels that they
-    launched. What alignment would save is a prior: kernels of recent libraries cope with many odd sizes.
+    launched. Only the dimension that is contiguous in memory has to be a multiple of 8: the input and
+    output sizes of linear layers and the size of attention heads. Rows are tokens or items of a batch
+    and may have any number; a size that may be one of them is not counted. What alignment would save is
+    a prior: kernels of recent libraries cope with many odd sizes.
 
     ## When to ignore it
-    A dimension that follows the data, such as tokens in a batch: padding those gained nothing where it
-    was measured. A checkpoint that exists fixes the size of its layers.
+    A checkpoint that exists fixes the size of its layers. Sequence lengths in attention follow the
+    data; padding those gained nothing where it was measured.
     """
 
     needs = (("misaligned_share",),)
-    uses = ("gpu_busy_share",)
+    uses = ("misaligned_size", "misaligned_product", *READ)
 
-    saved = Threshold(
+    recoverable = Threshold(
         0.3, "of kernel time", source="prior: 1.04x for a vocabulary of 50304, its layer assumed an eighth of the step"
     )
     confidence = Threshold(0.4, "probability", source="one public case gained 4%, one nothing; only a trial tells")
@@ -35,28 +58,39 @@ class MisalignedDims(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         share = m.number("misaligned_share")
-        lost = share * self.saved
+        lost = saved(m, share * self.recoverable)
+        which = str(m.one("misaligned_size").value) if "misaligned_size" in m else ""
+        example = str(m.one("misaligned_product").value) if "misaligned_product" in m else ""
+        name, change, risk = _SIZES.get(which, _SIZES["outputs"])
         yield from self.finding(
-            f"Matrix products with sizes that are no multiple of 8 take {share:.0%} of the step: "
-            f"aligned sizes may save {lost:.0%} of the step.",
+            f"16-bit matrix products with {name} that is no multiple of 8 take {share:.0%} of the step: "
+            f"aligned, the step may be {lost:.0%} shorter.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"16-bit matrix products with a dimension that is no multiple of 8: {share:.0%} of the time",
+            seen=(
+                f"matrix products with a layer size that is no multiple of 8: {share:.0%} of the time"
+                f"{f', most in {example}' if example else ''}{proviso(m)}"
+            ),
             locations=m.one("misaligned_share").locations,
             fixes=(
                 Fix(
                     "round the size up",
-                    "vocab_size = 64 * math.ceil(vocab_size / 64)  # 50257 -> 50304; so with hidden and output sizes",
+                    change,
                     effort="setting",
-                    applies=self.applies * m.get("gpu_busy_share", 1.0),
-                    risk="the added rows are never used, but checkpoints change their shape",
-                    edits=(Edit("scale_device", {"class": "misaligned"}, {"factor": 1 - self.saved}),),
+                    applies=self.applies,
+                    risk=risk,
+                    edits=(Edit("scale_device", {"class": "misaligned"}, {"factor": 1 - self.recoverable}),),
                 ),
             ),
         )
 
     cases = (
-        Fires("the output layer of 50257 tokens", misaligned_share=0.2),
-        Silent("a small layer of 10 classes", misaligned_share=0.01),
-        Silent("a gain within noise", misaligned_share=0.05),
-    )
+        Fires(
+            "the output layer of 50257 tokens", misaligned_share=0.2, misaligned_size="outputs",
+            misaligned_product="[8192, 768] @ [768, 50257]",
+        ),
+        Fires("heads of 20", misaligned_share=0.3, misaligned_size="heads"),
+        Silent("a small layer of 10 classes", misaligned_share=0.01, misaligned_size="outputs"),
+        Silent("a gain within noise", misaligned_share=0.05, misaligned_size="hidden"),
+        Silent("the GPU waits for the host anyway", misaligned_share=0.2, gpu_limited_share=0.1),
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.limited import READ, proviso, saved
 
 
 class Recompute(Rule):
@@ -23,7 +24,7 @@ class Recompute(Rule):
     """
 
     needs = (("recompute_share",),)
-    uses = ("gpu_busy_share",)
+    uses = READ
 
     confidence = Threshold(
         0.7, "probability", source="judgement, not calibrated yet: that it happens is seen, not that it could stop"
@@ -32,20 +33,20 @@ class Recompute(Rule):
     selective = Threshold(0.5, "of recomputation", source="judgement: keeping half of the layers' activations")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = m.number("recompute_share")
-        busy = m.get("gpu_busy_share", 1.0)
+        share = m.number("recompute_share")
+        lost = saved(m, share)
         yield from self.finding(
             f"Activation checkpointing computes the forward pass again, which costs {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"forward kernels that run again during backward: {lost:.0%} of the time",
+            seen=f"forward kernels that run again during backward: {share:.0%} of the time{proviso(m)}",
             locations=m.one("recompute_share").locations,
             fixes=(
                 Fix(
                     "turn it off if memory allows",
                     "model.gradient_checkpointing_disable()  # transformers; else: no torch.utils.checkpoint",
                     effort="setting",
-                    applies=self.applies * busy,
+                    applies=self.applies,
                     risk="out of memory: check torch.cuda.max_memory_allocated() first",
                     edits=(Edit("remove_device", {"class": "recompute"}),),
                 ),
@@ -53,7 +54,7 @@ class Recompute(Rule):
                     "checkpoint only some layers",
                     "x = checkpoint(layer, x, use_reentrant=False) if i % 2 else layer(x)",
                     effort="code",
-                    applies=self.applies * busy,
+                    applies=self.applies,
                     risk="needs memory for the activations of the others",
                     edits=(Edit("scale_device", {"class": "recompute"}, {"factor": self.selective}),),
                 ),
@@ -64,4 +65,5 @@ class Recompute(Rule):
         Fires("full checkpointing", recompute_share=0.22),
         Silent("none", recompute_share=0.0),
         Silent("one cheap layer", recompute_share=0.01),
+        Silent("the GPU waits for the host anyway", recompute_share=0.22, gpu_limited_share=0.05),
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.limited import READ, proviso, saved
 
 
 class Underfilled(Rule):
@@ -27,7 +28,7 @@ class Underfilled(Rule):
     """
 
     needs = (("underfilled_share", "gpu_busy_share"),)
-    uses = ("idle_dispatch_share", "idle_autograd_host_share", "idle_launch_latency_share")
+    uses = ("idle_dispatch_share", "idle_autograd_host_share", "idle_launch_latency_share", *READ)
 
     mostly_busy = Threshold(0.8, "of window", source="below it more is to be had from the idle time; judgement")
     launch_bound = Threshold(0.05, "of window", source="medium severity: host.launch_bound speaks for the same cause")
@@ -39,16 +40,19 @@ class Underfilled(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         unfilled = m.number("underfilled_share")
-        launching = sum(m.get(name, 0.0) for name in self.uses)
+        launching = sum(m.get(name, 0.0) for name in self.uses if name not in READ)
         if m.number("gpu_busy_share") < self.mostly_busy or launching >= self.launch_bound:
             return
-        lost = unfilled * self.recoverable
+        lost = saved(m, unfilled * self.recoverable)
         yield from self.finding(
             f"Kernels leave {unfilled:.0%} of the GPU's multiprocessor time without a block: "
             f"more work per kernel may win {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"GPU busy {m.number('gpu_busy_share'):.0%}; kernel time x empty multiprocessors: {unfilled:.0%}",
+            seen=(
+                f"GPU busy {m.number('gpu_busy_share'):.0%}; kernel time x empty multiprocessors: {unfilled:.0%}"
+                f"{proviso(m)}"
+            ),
             locations=m.one("underfilled_share").locations,
             fixes=(
                 Fix(
@@ -66,6 +70,12 @@ class Underfilled(Rule):
 
     cases = (
         Fires("a batch of 2 on a large GPU", underfilled_share=0.5, gpu_busy_share=0.95),
+        Silent(
+            "the GPU waits for the host half of the time",
+            underfilled_share=0.06,
+            gpu_busy_share=0.9,
+            gpu_limited_share=0.5,
+        ),
         Silent("large grids", underfilled_share=0.02, gpu_busy_share=0.97),
         Silent("mostly idle: look at the idle time", underfilled_share=0.4, gpu_busy_share=0.4),
         Silent(
