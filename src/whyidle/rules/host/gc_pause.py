@@ -8,50 +8,61 @@ from whyidle.rules.base import Fires, Rule, Silent, Threshold
 
 
 class GcPause(Rule):
-    """Python's garbage collector stops the training thread, and the GPU runs dry.
+    """The training thread collects garbage, and the GPU runs dry meanwhile.
 
     ## Why it costs time
     A full collection walks over every container object of the process. With a large program that takes
-    50 ms to more than a second, at a moment that nobody chose. With several ranks each pauses at a
-    moment of its own, and all others wait for it in the next collective.
+    50 ms to more than a second. `gc.collect()` in the loop, often next to `torch.cuda.empty_cache()`,
+    pays that each time. With several ranks all others wait for the one that collects, in the next
+    collective.
 
     ## How we know
-    The recording shows a collection on the launching thread, or a pause of more than 5 ms in which
-    nothing at all was recorded, with no kernel running meanwhile.
+    The recording shows a call of `gc.collect()` (with `with_stack=True`) or a range named for it, and no
+    kernel runs meanwhile. A collection that Python starts by itself leaves nothing in a recording of
+    torch.profiler and looks like any Python code (host.python_overhead), except with PyTorch 2.9 or
+    later and `experimental_config=torch._C._profiler._ExperimentalConfig(record_python_gc_info=True)`
+    besides `with_stack=True`: then it is seen here, too.
 
     ## When to ignore it
     The process makes cycles that hold GPU memory (an exception's traceback, a model that refers to
-    itself): without collections its memory grows. Then collect every few hundred steps, never never.
+    itself): without collections its memory grows. Then collect every few hundred steps.
     """
 
     needs = (("idle_gc_share",),)
     uses = ("gc_pauses", "steps")
 
     confidence = Threshold(
-        0.6, "probability", source="judgement, not calibrated yet: a pause without events may be something else"
+        0.8, "probability", source="the call is in the recording; judgement that the GPU waits for nothing else"
     )
-    applies = Threshold(0.9, "probability", source="judgement: two lines that work in every script")
-    residual = Threshold(0.05, "of the pauses", source="judgement: one planned collection per 500 steps remains")
+    applies = Threshold(0.9, "probability", source="judgement: a line less works in nearly every script")
+    residual = Threshold(0.05, "of the pauses", source="judgement: one collection per some hundred steps remains")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = m.number("idle_gc_share")
-        pauses = f"{m.number('gc_pauses'):.0f} pauses" if "gc_pauses" in m else "pauses"
+        count = f"{m.number('gc_pauses'):.0f} calls" if "gc_pauses" in m else "calls"
         steps = f" in {m.number('steps'):.0f} steps" if "steps" in m else ""
         yield from self.finding(
             f"Garbage collection stops the training thread while the GPU waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"{pauses}{steps} with no kernel running, {lost:.0%} of the time together",
+            seen=f"{count} of the garbage collector{steps}, with no kernel running {lost:.0%} of the time",
             locations=m.one("idle_gc_share").locations,
             fixes=(
                 Fix(
-                    "collect when it suits, on all ranks at the same step",
-                    "import gc\n"
-                    "gc.collect(); gc.freeze(); gc.disable()   # before the loop\n"
-                    "if step % 500 == 0: gc.collect()          # in it",
+                    "do not call gc.collect() in the loop, or rarely",
+                    "if step % 500 == 0:  # the same step on all ranks\n    gc.collect()",
+                    effort="argument",
+                    applies=self.applies,
+                    risk="memory held by reference cycles is freed later: watch memory for a few hundred steps",
+                    edits=(Edit("scale_host", {"cause": "gc"}, {"factor": self.residual}),),
+                ),
+                Fix(
+                    "if Python starts the collections by itself: only at chosen steps",
+                    "gc.collect(); gc.freeze(); gc.disable()  # before the loop\n"
+                    "if step % 500 == 0:  # in it, the same step on all ranks\n    gc.collect()",
                     effort="code",
                     applies=self.applies,
-                    risk="memory held by reference cycles is freed later: watch the resident size",
+                    risk="memory held by reference cycles is freed later: watch memory for a few hundred steps",
                     edits=(Edit("scale_host", {"cause": "gc"}, {"factor": self.residual}),),
                 ),
             ),
