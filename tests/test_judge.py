@@ -53,7 +53,7 @@ def test_a_healthy_job_gets_one_line():
 def test_a_busy_gpu_that_computes_slowly_is_not_healthy():
     """fp32 matrix products on an A100."""
     found = report(steps(name=SGEMM))
-    assert found.summary.verdict == "Your GPU was busy 98% of the time, but the work itself can be faster."
+    assert found.summary.verdict == "Your GPU was busy 98% of the time, but not all of that was needed."
     assert found.exit_code == 1
     assert "none.compute_bound" not in rules(found)
 
@@ -114,7 +114,7 @@ class TestNotJudged:
             r.kernel(i * 1000 + 995, i * 1000 + 1000, launched=i * 1000 + 480, name=HALF)
         found = report(r)
         assert found.summary.verdict.endswith(
-            "Why it idled for 50% this recording does not show: record with `nsys profile` as well."
+            "Of 50% of the time this recording does not show what to change (launched but not started 50%)."
         )
         assert (found.judged, found.exit_code) == (False, 2)
 
@@ -125,7 +125,7 @@ class TestNotJudged:
             r.kernel(i * 1000 + 740, i * 1000 + 745, launched=i * 1000 + 480, name=HALF)
             r.range(LOADER, i * 1000 + 745, i * 1000 + 940)
         found = report(r)
-        assert "Why it idled" not in found.summary.verdict
+        assert "this recording does not show" in found.summary.verdict, "what is left is told all the same"
         assert (found.judged, found.exit_code) == (True, 1)
 
 
@@ -141,7 +141,7 @@ class TestDoubt:
     def test_of_many_ranks_is_no_more_than_that_of_one(self):
         one, many = report(waiting(numbers=[0, 1, 4, 5])), report(*[waiting(numbers=[0, 1, 4, 5])] * 8)
         assert many.findings[0].confidence == pytest.approx(one.findings[0].confidence)
-        assert len(many.warnings) == 8
+        assert many.warnings == one.warnings, "what all ranks share is said once"
 
     def test_never_leaves_less_than_a_little(self, monkeypatch):
         monkeypatch.setattr("whyidle.judge.LEAST_CONFIDENCE", 0.99)
@@ -170,7 +170,7 @@ class TestSeveralTraces:
     def test_one_without_gpu_work_is_left_out_and_said_so(self):
         found = report(steps(), Recording().op("aten::add", 0, 10))
         assert found.summary.verdict == "Healthy: the GPU was busy 98% of the time."
-        assert found.warnings == ("r1.json: no GPU operation recorded, left out",)
+        assert found.warnings == ("r1.json: no GPU operation recorded, left out.",)
         assert found.exit_code == 0
 
     def test_the_run_is_all_of_them(self):

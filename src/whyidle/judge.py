@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from whyidle.measure import Measured, measure
-from whyidle.model.evidence import Run
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
+from whyidle.model.evidence import Run, Trace
+from whyidle.model.finding import CAUSES, HEALTHY_IDLE, LOW, MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
 from whyidle.model.measurement import Measurements
 from whyidle.rank import rank
-from whyidle.rules import ask
+from whyidle.rules import all_rules, ask
 
 LEAST_CONFIDENCE = 0.05
+SAID = 3  # things that a warning names
 # torch_tb_profiler's limit for communication, of step time.
 EXPOSED = 0.10
 # Say so where the GPU is busy between its first and last operation but not over the step.
@@ -21,17 +24,12 @@ OUTSIDE_SPAN = 0.2
 
 def judge(run: Run) -> Report:
     """Return the report on a run. A run without GPU work, or one that cannot be believed, is not judged."""
-    with_gpu = [trace for trace in run.traces if len(trace.device_slices)]
     measured = measure(run)
-    warnings = [*run.warnings, *(w for trace in run.traces for w in trace.warnings)]
-    warnings += [
-        f"{trace.path}: no GPU operation recorded, left out"
-        for trace in run.traces
-        if with_gpu and trace not in with_gpu
-    ]
+    warnings = [*run.warnings, *(w for trace in run.traces for w in trace.warnings), *measured.warnings]
+    warnings += different_jobs(measured.traces)
     warnings += dict.fromkeys(doubt.message for doubt in measured.doubts)
     info = run_info(run, measured)
-    if not with_gpu:
+    if not measured.traces:
         return Report(info, Summary(NO_GPU), warnings=tuple(warnings), judged=False)
     summary = summarize(measured)
     refusal = next((doubt for doubt in measured.doubts if doubt.refuse), None)
@@ -42,13 +40,15 @@ def judge(run: Run) -> Report:
     findings, unknown = ask(measured.measurements)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = replace(summary, verdict=verdict(measured.measurements, ranked))
-    judged = explained(measured.measurements, ranked)
+    # a GPU that idles for no visible reason is not "nothing found"
+    left = sum(unexplained(measured.measurements, ranked).values())
+    judged = left < MEDIUM or any(finding.severity != "low" for finding in ranked)
     return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
 
 
 NO_GPU = (
     "Cannot judge: no GPU operation was recorded, so nothing is known of the GPU. "
-    "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on the machine with the GPU."
+    "Record where torch.cuda.is_available() is true, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]."
 )
 
 
@@ -70,14 +70,33 @@ def hollow(summary: Summary) -> Summary:
 
 
 def run_info(run: Run, measured: Measured) -> RunInfo:
-    sizes = [trace.world_size for trace in run.traces if trace.world_size]
+    traces = measured.traces or run.traces
+    sizes = [trace.world_size for trace in traces if trace.world_size]
     return RunInfo(
-        evidence=tuple(EvidenceFile(trace.path, "kineto", trace.rank) for trace in run.traces),
+        evidence=tuple(EvidenceFile(trace.path, "kineto", trace.rank) for trace in traces),
         ignored=run.ignored,
         gpus=measured.gpus,
         world_size=max(sizes, default=None),
         settings=measured.settings,
     )
+
+
+def different_jobs(traces: tuple[Trace, ...]) -> Iterator[str]:
+    """Yield a warning where recordings that were given as one run do not look like one."""
+    sizes = sorted({trace.world_size for trace in traces if trace.world_size})
+    models = sorted({gpu.name for trace in traces for gpu in trace.gpus if gpu.name and gpu.device in worked(trace)})
+    if len(traces) > 1 and (len(sizes) > 1 or len(models) > 1):
+        said = [f"of {size} ranks" for size in sizes[:SAID] if len(sizes) > 1]
+        said += [f"on {model}" for model in models[:SAID] if len(models) > 1]
+        yield (
+            f"these recordings look like those of different jobs ({', '.join(said)}), but are judged as one: "
+            "give whyidle one job at a time."
+        )
+
+
+def worked(trace: Trace) -> set[int]:
+    """Return the devices that did something in a trace."""
+    return {int(device) for device in np.unique(trace.device_slices.device)}
 
 
 def summarize(measured: Measured) -> Summary:
@@ -87,11 +106,7 @@ def summarize(measured: Measured) -> Summary:
     def number(name: str) -> float | None:
         return m.number(name) if name in m else None
 
-    causes = {
-        name.removeprefix("idle_").removesuffix("_share"): m.number(name)
-        for name in (item.name for item in m if not item.subject)
-        if name.startswith("idle_") and name not in {"idle_loader_share", "idle_data_range_share"}
-    }
+    causes = {cause: m.number(f"idle_{cause}_share") for cause in CAUSES if f"idle_{cause}_share" in m}
     steps = number("steps")
     return Summary(
         verdict="",
@@ -104,6 +119,7 @@ def summarize(measured: Measured) -> Summary:
         gpu_idle_share=number("gpu_idle_share"),
         data_wait_share=number("data_wait_share"),
         collective_wait_share=number("collective_wait_share"),
+        collective_exposed_share=number("collective_exposed_share"),
         tensor_core_share=number("tensor_core_share"),
         launches_per_step=number("launches_per_step"),
         idle_by_cause={cause: share for cause, share in sorted(causes.items(), key=lambda item: -item[1]) if share > 0},
@@ -111,18 +127,12 @@ def summarize(measured: Measured) -> Summary:
     )
 
 
-def graves(findings: tuple[Finding, ...]) -> list[Finding]:
-    return [finding for finding in findings if finding.severity != "low"]
-
-
-def unexplained(m: Measurements) -> float:
-    """Return the idle time of which this recording does not show the cause, as a share of the window."""
-    return m.number("idle_unknown_share") + m.number("idle_queue_stall_share")
-
-
-def explained(m: Measurements, findings: tuple[Finding, ...]) -> bool:
-    """Say whether there is a verdict: a GPU that idles for no visible reason is not "nothing found"."""
-    return bool(graves(findings)) or unexplained(m) < MEDIUM
+def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, float]:
+    """Return the causes of idle time that no finding speaks for, the largest first, as shares of the window."""
+    speaks = {rule.id: rule.explains for rule in all_rules()}
+    explained = {cause for finding in findings for cause in speaks[finding.rule]}
+    left = {cause: m.number(f"idle_{cause}_share") for cause in CAUSES if cause not in explained}
+    return dict(sorted(((cause, share) for cause, share in left.items() if share > 0), key=lambda item: -item[1]))
 
 
 def verdict(m: Measurements, findings: tuple[Finding, ...]) -> str:
@@ -130,8 +140,8 @@ def verdict(m: Measurements, findings: tuple[Finding, ...]) -> str:
     idle = m.number("gpu_idle_share")
     if idle >= HEALTHY_IDLE:
         text = f"Your GPU was idle {idle:.0%} of the time."
-    elif graves(findings):
-        text = f"Your GPU was busy {1 - idle:.0%} of the time, but the work itself can be faster."
+    elif any(finding.severity != "low" for finding in findings):
+        text = f"Your GPU was busy {1 - idle:.0%} of the time, but not all of that was needed."
     else:
         text = f"Healthy: the GPU was busy {1 - idle:.0%} of the time."
     return " ".join([text, *remarks(m, findings)])
@@ -148,5 +158,16 @@ def remarks(m: Measurements, findings: tuple[Finding, ...]) -> Iterator[str]:
     exposed = m.get("collective_exposed_share", 0.0)
     if exposed >= EXPOSED:
         yield f"{exposed:.0%} of the time only collectives ran: busy, but not computing."
-    if not explained(m, findings):
-        yield f"Why it idled for {unexplained(m):.0%} this recording does not show: record with `nsys profile` as well."
+    left = unexplained(m, findings)
+    if sum(left.values()) >= MEDIUM:
+        named = ", ".join(f"{WORDS.get(cause, cause)} {share:.0%}" for cause, share in left.items() if share >= LOW)
+        yield f"Of {sum(left.values()):.0%} of the time this recording does not show what to change ({named})."
+
+
+# How a person would say the causes that no rule may speak for.
+WORDS = {
+    "kernel_gap": "between kernels", "stream_wait": "between streams", "peer_wait": "waiting for a peer",
+    "queue_stall": "launched but not started", "unknown": "not recorded", "sync_return": "returning from a wait",
+    "h2d_prep": "preparing copies", "optimizer_host": "optimizer", "launch_latency": "launch latency",
+    "autograd_host": "autograd", "data_wait": "waiting for data", "gc": "garbage collection",
+}  # fmt: skip

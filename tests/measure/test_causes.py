@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.traces import AUTOGRAD, MAIN, US, Recording
+from whyidle.measure.sanity import doubts
 from whyidle.model.finding import CAUSES
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -271,10 +272,18 @@ def test_kernels_of_a_graph_share_a_launch():
     assert idle(r) == {"python": 90, "launch_latency": 10, "kernel_gap": 20, "queue_stall": 100}
 
 
-def test_a_kernel_that_starts_before_its_launch_only_has_a_clock_of_its_own():
-    """The launch call begins 3 us after its kernel: all of the gap is the host's, and none is latency."""
+def test_device_times_are_shifted_until_nothing_starts_before_its_launch():
+    """The second kernel starts 3 us before its launch, so device times go up by 8: then that launch takes 5 us."""
     r = Recording().op("aten::add", 80, 100).kernel(100, 200, launched=90).kernel(1000, 1100, launched=1003)
-    assert idle(r) == {"python": 800}
+    analysis = r.analysis()
+    assert analysis.t.clock_offset == 8 * US
+    assert idle(r) == {"python": 795, "launch_latency": 5}
+    assert any("ahead of the host's" in doubt.message for doubt in doubts(analysis))
+
+
+def test_clocks_that_agree_to_a_microsecond_are_left_alone():
+    r = Recording().op("aten::add", 80, 100).kernel(100, 200, launched=90).kernel(1000, 1100, launched=1000.5)
+    assert r.analysis().t.clock_offset == 0
 
 
 def test_of_operations_that_start_together_the_one_launched_first_ends_the_gap():

@@ -99,7 +99,7 @@ class TestKind:
         ("operators", "kind"),
         [
             (["aten::item", "aten::_local_scalar_dense"], "scalar"),
-            (["aten::is_nonzero", "aten::item", "aten::_local_scalar_dense"], "scalar"),  # if t:
+            (["aten::is_nonzero", "aten::item", "aten::_local_scalar_dense"], "data_dependent"),  # if t:
             (["aten::to", "aten::_to_copy", "aten::copy_"], "readback"),  # .cpu()
             (["aten::index", "aten::nonzero"], "data_dependent"),  # x[mask]
             (["aten::masked_select"], "data_dependent"),

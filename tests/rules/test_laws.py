@@ -80,14 +80,14 @@ def attributions(draw: st.DrawFn, causes: tuple[str, ...]) -> dict[str, Value]:
         lost = draw(SHARES) * left
         left -= lost
         measured |= {f"{kind}_lost_share": lost, f"{kind}_per_step": draw(COUNTS)}
-    loader, short = draw(SHARES), draw(SHARES)
+    loader, zero, short = draw(SHARES), draw(SHARES), draw(SHARES)
     return measured | {
         "gpu_idle_share": idle,
         "gpu_busy_share": 1 - idle,
         "data_wait_share": share["data_wait"],
-        "idle_loader_share": share["data_wait"] * loader,
+        "idle_loader_zero_share": share["data_wait"] * loader * zero,
+        "idle_loader_workers_share": share["data_wait"] * loader * (1 - zero),
         "idle_data_range_share": share["data_wait"] * (1 - loader),
-        "loader_in_process": draw(st.booleans()),
         "loader_first_wait_share": draw(SHARES),
         "steps": draw(st.integers(1, 20)),
         "alloc_lost_share": share["allocator"],

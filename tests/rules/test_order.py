@@ -7,8 +7,8 @@ from whyidle.rules import ask
 
 # ResNet-50 on a V100 with num_workers=0: loader 22% and host causes together 27% of the window idle.
 RESNET50_WORKERS_ZERO = {
-    "gpu_idle_share": 0.50, "gpu_busy_share": 0.50, "data_wait_share": 0.244, "idle_loader_share": 0.22,
-    "loader_in_process": True, "idle_dispatch_share": 0.17, "idle_autograd_host_share": 0.04,
+    "gpu_idle_share": 0.50, "gpu_busy_share": 0.50, "data_wait_share": 0.244, "idle_loader_zero_share": 0.22,
+    "idle_dispatch_share": 0.17, "idle_autograd_host_share": 0.04,
     "idle_launch_latency_share": 0.06, "launch_bound_share": 0.27, "host_stall_share": 0.0,
     "idle_optimizer_host_share": 0.0, "idle_python_share": 0.0,
     "launches_per_step": 1600, "kernel_short_share": 0.6, "optimizer_launches_per_step": 500,
@@ -27,7 +27,11 @@ def test_one_argument_comes_before_a_larger_loss_that_takes_more_work() -> None:
 
 
 def test_once_workers_keep_up_the_launches_come_first() -> None:
-    after = RESNET50_WORKERS_ZERO | {"loader_in_process": False, "idle_loader_share": 0.008, "gpu_idle_share": 0.28}
+    after = RESNET50_WORKERS_ZERO | {
+        "idle_loader_zero_share": 0.0,
+        "idle_loader_workers_share": 0.008,
+        "gpu_idle_share": 0.28,
+    }
     assert ranked(**after)[0] == "host.launch_bound"
 
 

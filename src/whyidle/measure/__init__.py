@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from statistics import mean, median
+from typing import TypeAlias
 
 from whyidle.measure import collective, compute, idle, input, launch, pause, sync, transfer  # noqa: A004
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.detail import detail
 from whyidle.measure.sanity import Doubt, doubts
 from whyidle.measure.settings import gpu_counts, settings
-from whyidle.model.evidence import Run, Value
+from whyidle.model.evidence import Run, Trace, Value
 from whyidle.model.finding import Detail, DeviceBusy, GpuCount, Location
 from whyidle.model.measurement import CATALOG, Measurement, Measurements
+
+OfRanks: TypeAlias = Sequence[tuple[Analysis, list[Measurement]]]
+
+# What a share is a share of, where that is not the window.
+DENOMINATORS = {
+    "of idle_loader_workers": "idle_loader_workers_share",
+    "of matmul": "matmul_share",
+    "of busy": "gpu_busy_share",
+}
+# A rank on which these are missing had none of it.
+ABSENT_IS_NONE = {
+    "data_wait_share",
+    "idle_loader_zero_share",
+    "idle_loader_workers_share",
+    "idle_data_range_share",
+    "loader_batches_per_step",
+    "loader_first_wait_share",
+    "optimizer_launches_per_step",
+}
 
 QUESTIONS = (idle, input, transfer, sync, launch, compute, pause, collective)
 
@@ -23,6 +43,7 @@ QUESTIONS = (idle, input, transfer, sync, launch, compute, pause, collective)
 class Measured:
     """Everything that was measured in a run, and what is doubtful about it."""
 
+    traces: tuple[Trace, ...]  # that were measured
     measurements: Measurements
     devices: tuple[DeviceBusy, ...]
     detail: Detail
@@ -30,26 +51,64 @@ class Measured:
     settings: dict[str, Value]
     steps_from: str | None
     doubts: tuple[Doubt, ...]
+    warnings: tuple[str, ...] = ()  # recordings and devices that were left out
     confidence: float = 1.0  # what the doubts leave of it, 0-1; of several ranks the mean, as of their shares
 
 
 def measure(run: Run) -> Measured:
-    """Measure every trace that holds GPU work, and the run as a whole."""
-    analyses = [Analysis(trace) for trace in run.traces if len(trace.device_slices)]
-    of_ranks = [(a, list(questions(a))) for a in analyses]
+    """Measure every rank that did GPU work and can be believed, and the run as a whole."""
+    recorded = [Analysis(trace) for trace in run.traces if len(trace.device_slices)]
+    doubted = [(a, list(doubts(a))) for a in recorded]
+    usable = [(a, found) for a, found in doubted if not any(doubt.refuse for doubt in found)] or doubted
+    analyses = [a for a, _ in usable]
+    of_ranks = together(analyses)
     m = Measurements([*whole(of_ranks), *parts(of_ranks)])
     sources = [a.t.steps.source for a in analyses]
-    doubted = [(a, list(doubts(a))) for a in analyses]
     return Measured(
+        traces=tuple(a.t.trace for a in analyses),
         measurements=m,
         devices=tuple(device_busy(analyses)),
         detail=detail(analyses),
         gpus=gpu_counts(analyses),
         settings=settings(analyses, m),
         steps_from=next((source for source in sources if source), None),
-        doubts=tuple(named_doubts(doubted)),
-        confidence=mean([prod(doubt.confidence for doubt in found) for _, found in doubted] or [1.0]),
+        doubts=tuple(named_doubts(usable)),
+        warnings=(*left_out(run, [entry for entry in doubted if entry not in usable]), *strays(analyses)),
+        confidence=mean([prod(doubt.confidence for doubt in found) for _, found in usable] or [1.0]),
     )
+
+
+def left_out(run: Run, unusable: Sequence[tuple[Analysis, list[Doubt]]]) -> Iterator[str]:
+    """Yield why recordings were left out while others are judged."""
+    if any(len(trace.device_slices) for trace in run.traces):
+        for trace in run.traces:
+            if not len(trace.device_slices):
+                yield f"{trace.path}: no GPU operation recorded, left out."
+    for a, found in unusable:
+        yield f"{a.t.trace.path}: left out, " + next(doubt.message for doubt in found if doubt.refuse)
+
+
+def strays(analyses: Iterable[Analysis]) -> Iterator[str]:
+    """Yield the devices that a process touched and did not work on."""
+    for a in analyses:
+        for device in a.strays:
+            noun = "operation" if len(device.ops) == 1 else "operations"
+            yield (
+                f"GPU {device.device} ran {len(device.ops):,} {noun} of a process that works on another GPU: left out. "
+                "torch.cuda.set_device() early, and map_location in torch.load(), avoid that."
+            )
+
+
+def together(analyses: Sequence[Analysis]) -> OfRanks:
+    """Return the measurements of each rank; what only all ranks together show replaces what one rank shows of it."""
+    of_ranks = [(a, list(questions(a))) for a in analyses]
+    waits = collective.across(analyses) if len(analyses) > 1 else None
+    if waits is None:
+        return of_ranks
+    return [
+        (a, [m for m in measured if m.name != "collective_wait_share"] + [Measurement("collective_wait_share", wait)])
+        for (a, measured), wait in zip(of_ranks, waits, strict=True)
+    ]
 
 
 def questions(a: Analysis) -> Iterator[Measurement]:
@@ -66,16 +125,19 @@ def device_busy(analyses: Iterable[Analysis]) -> Iterator[DeviceBusy]:
 
 
 def named_doubts(doubted: Sequence[tuple[Analysis, list[Doubt]]]) -> Iterator[Doubt]:
-    """Yield the doubts of all ranks, each with its rank where there are several."""
+    """Yield the doubts of all ranks, one that several share once, with its ranks where it is not that of all."""
+    ranks: dict[Doubt, list[int | None]] = {}
     for a, found in doubted:
         for doubt in found:
-            if len(doubted) > 1 and a.t.trace.rank is not None:
-                yield replace(doubt, message=f"rank {a.t.trace.rank}: {doubt.message}")
-            else:
-                yield doubt
-
-
-OfRanks = Sequence[tuple[Analysis, list[Measurement]]]
+            ranks.setdefault(doubt, []).append(a.t.trace.rank)
+    for doubt, whose in ranks.items():
+        known = [str(rank) for rank in whose if rank is not None]
+        if len(whose) == len(doubted) or not known:
+            yield doubt
+        else:
+            yield replace(
+                doubt, message=f"{'rank' if len(known) == 1 else 'ranks'} {', '.join(known)}: {doubt.message}"
+            )
 
 
 def parts(of_ranks: OfRanks) -> Iterator[Measurement]:
@@ -87,23 +149,36 @@ def parts(of_ranks: OfRanks) -> Iterator[Measurement]:
 
 
 def whole(of_ranks: OfRanks) -> Iterator[Measurement]:
-    """Yield the run's measurements: shares weighted by the ranks' windows, other numbers as their median.
+    """Yield the run's measurements: shares weighted by what they are shares of, other numbers as their median.
 
-    What one rank could not measure is not measured for the run. Locations are those of the rank with most of it.
+    What one rank could not measure is not measured for the run, unless that it is missing says that there was none:
+    a rank whose host was recorded and that holds no DataLoader did not wait for one. Locations are those of the rank
+    with most of it.
     """
-    by_name: dict[str, list[tuple[int, Measurement]]] = {}
+    by_name: dict[str, list[tuple[float, Measurement]]] = {}
     for a, measured in of_ranks:
+        values = {m.name: m for m in measured}
         for m in measured:
-            by_name.setdefault(m.name, []).append((a.device_window, m))
+            by_name.setdefault(m.name, []).append((a.device_window * denominator(m.name, values), m))
+    hosts = all(a.host.operators_recorded for a, _ in of_ranks)
     for name, found in by_name.items():
-        if len(found) == len(of_ranks):
-            yield Measurement(name, combine(name, found), locations=worst_places(found))
+        complete = len(found) == len(of_ranks)
+        if complete or (hosts and name in ABSENT_IS_NONE):
+            idle = sum(a.device_window for a, _ in of_ranks) - sum(weight for weight, _ in found)
+            missing = idle if not complete and CATALOG[name].unit == "of window" else 0
+            yield Measurement(name, combine(name, found, missing), locations=worst_places(found))
 
 
-def combine(name: str, found: list[tuple[int, Measurement]]) -> Value:
-    """Return the value of a run from those of its ranks."""
+def denominator(name: str, values: Mapping[str, Measurement]) -> float:
+    """Return what a share of this rank is a share of, as a share of its window."""
+    of = DENOMINATORS.get(CATALOG[name].unit, "")
+    return float(values[of].value) if of in values else 1.0
+
+
+def combine(name: str, found: list[tuple[float, Measurement]], missing: float = 0.0) -> Value:
+    """Return the value of a run from those of its ranks; `missing` is the weight of ranks that have none of it."""
     values = [m.value for _, m in found]
-    if len(values) == 1:
+    if len(values) == 1 and not missing:
         return values[0]
     if isinstance(values[0], bool):
         return any(values)
@@ -112,11 +187,12 @@ def combine(name: str, found: list[tuple[int, Measurement]]) -> Value:
     numbers = [float(value) for value in values]
     if CATALOG[name].unit.startswith("of "):
         weights = [weight for weight, _ in found]
-        return sum(w * n for w, n in zip(weights, numbers, strict=True)) / max(sum(weights), 1)
+        total = sum(weights) + missing
+        return sum(w * n for w, n in zip(weights, numbers, strict=True)) / total if total else 0.0
     return median(numbers)
 
 
-def worst_places(found: list[tuple[int, Measurement]]) -> tuple[Location, ...]:
+def worst_places(found: list[tuple[float, Measurement]]) -> tuple[Location, ...]:
     """Return the locations of the rank on which the value is largest."""
     _, worst = max(found, key=lambda item: item[1].value if isinstance(item[1].value, int | float) else 0)
     return worst.locations

@@ -16,6 +16,7 @@ from whyidle.model.finding import LOW, Location
 from whyidle.model.intervals import Intervals, clip, containing, overlap, subtract, union
 
 PLACES = 3  # locations that a measurement carries
+STRAY = 0.01  # of the operations, and of the device time, of the busiest device
 
 
 class Analysis:
@@ -24,7 +25,8 @@ class Analysis:
     def __init__(self, trace: Trace) -> None:
         self.t = Timeline(trace)
         self.host = HostCauses(self.t)
-        self.devices = [Attribution(self.host, device) for device in self.t.device_ids]
+        every = [Attribution(self.host, device) for device in self.t.device_ids]
+        self.devices, self.strays = apart(every)
 
     # windows and shares
 
@@ -45,7 +47,7 @@ class Analysis:
     def device_time(self, index: Index) -> dict[int, Intervals]:
         """Return when these device slices ran inside the window, by device."""
         d = self.t.device
-        whole = len(self.devices) == 1
+        whole = len(self.devices) == 1 and not self.strays
         return {
             a.device: clip(union(d.start[mine], d.end[mine]), a.low, a.high)
             for a in self.devices
@@ -178,3 +180,15 @@ class Analysis:
             spans = t.spans(host_slices[h.thread[host_slices] == thread])
             inside[mine] = containing(h.start[calls[mine]], spans) >= 0
         return known[inside]
+
+
+def apart(devices: list[Attribution]) -> tuple[list[Attribution], list[Attribution]]:
+    """Return the devices that work, and those with next to nothing to do.
+
+    A process often leaves a copy or two on GPU 0 that works on another (a context made by mistake). That GPU is
+    another process's: to count it as idle would halve the utilization of this one.
+    """
+    most = max((len(a.ops) for a in devices), default=0)
+    longest = max((a.busy.total for a in devices), default=0)
+    strays = [a for a in devices if len(a.ops) < STRAY * most and a.busy.total < STRAY * longest]
+    return [a for a in devices if a not in strays], strays

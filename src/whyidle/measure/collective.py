@@ -1,20 +1,24 @@
 """How long do collectives run, how much of that is exposed, and how much is spent spinning for a peer?
 
-One rank sees a collective's kernel, not its peers. What it shows: of the same collective with the same message
-the fastest did not wait, so what others take longer is waiting or contention.
+One rank sees a collective's kernel, not its peers. What it shows is a lower bound: of the same collective with the
+same message the fastest waited least, so what others take longer is waiting or contention. Ranks that were recorded
+together show all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.rows import Index
 from whyidle.model.evidence import Kind
 from whyidle.model.intervals import clip, union
 from whyidle.model.measurement import Measurement
+
+MATCHED = 0.9  # of a rank's collectives that have a partner on every other rank, or the ranks do not belong together
 
 
 def measure(a: Analysis) -> Iterator[Measurement]:
@@ -30,6 +34,46 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         yield Measurement("collective_wait_share", 0.0)
     elif a.steps > 1:
         yield Measurement("collective_wait_share", a.share(longer_than_fastest(a)))
+
+
+def across(analyses: Sequence[Analysis]) -> list[float] | None:
+    """Return for each rank the share of its window in which its collectives wait for a peer; None if they do not match.
+
+    A collective ends on all ranks at once, so no clocks need to agree: of one collective the rank that entered last
+    has the shortest kernel, and what the others take longer they waited.
+    """
+    ranks = [occurrences(a) for a in analyses]
+    keys = set(ranks[0]).intersection(*ranks[1:])
+    keys = {key for key in keys if len({len(rank[key]) for rank in ranks}) == 1}
+    if not keys:
+        return None
+    shares: list[float] = []
+    for a, rank in zip(analyses, ranks, strict=True):
+        d, waited = a.t.device, []
+        matched = np.concatenate([rank[key] for key in keys])
+        if len(matched) < MATCHED * sum(map(len, rank.values())):
+            return None
+        for key in keys:
+            length = np.stack(
+                [
+                    (other.t.device.end - other.t.device.start)[rows[key]]
+                    for other, rows in zip(analyses, ranks, strict=True)
+                ]
+            )
+            start, end = d.start[rank[key]], d.end[rank[key]] - length.min(axis=0)
+            waited.append(union(start, end))
+        whole = union(np.concatenate([w.start for w in waited]), np.concatenate([w.end for w in waited]))
+        shares.append(a.share(sum(clip(whole, one.low, one.high).total for one in a.devices)))
+    return shares
+
+
+def occurrences(a: Analysis) -> dict[tuple[str, int], Index]:
+    """Return the collectives of a rank by name and message, each in order of start."""
+    d, strings = a.t.device, a.t.trace.strings
+    found: dict[tuple[str, int], list[int]] = {}
+    for row in a.t.device_like(names.COLLECTIVE).tolist():
+        found.setdefault((strings[d.name[row]], int(d.message[row])), []).append(row)
+    return {key: np.array(rows, np.intp) for key, rows in found.items()}
 
 
 def longer_than_fastest(a: Analysis) -> int:

@@ -8,45 +8,44 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.model.evidence import Kind
+from whyidle.measure.rows import Index
+from whyidle.model.evidence import Ints, Kind
 from whyidle.model.intervals import overlap, union
 from whyidle.model.measurement import Measurement
 
 
 def measure(a: Analysis) -> Iterator[Measurement]:
-    """Yield the share of the DataLoader and of the user's own loading ranges; nothing where none is recorded."""
+    """Yield the share of the DataLoader and of the user's own loading ranges; nothing where none is recorded.
+
+    A training and a validation loader may differ: idle time is told by the kind of loader that it was spent in.
+    """
     t = a.t
     loader = t.host_like(names.LOADER, Kind.RANGE, Kind.PYTHON)
     own = t.host_like(names.DATA_RANGE, Kind.RANGE)
     if len(loader) or len(own):
         yield Measurement("data_wait_share", a.host_share(loader if len(loader) else own))
-    if len(loader):
-        yield Measurement(
-            "idle_loader_share", a.idle_inside("data_wait", loader), locations=a.places("data_wait", loader)
-        )
-        yield from batches(a)
+    zero, workers = t.host_like(names.LOADER_IN_PROCESS, Kind.RANGE), t.host_like(names.LOADER_WORKERS, Kind.RANGE)
+    if len(zero) or len(workers):
+        yield from idle_in("idle_loader_zero_share", a, zero)
+        yield from idle_in("idle_loader_workers_share", a, workers)
+        yield Measurement("loader_batches_per_step", a.per_step(t.host.start[np.concatenate((zero, workers))]))
+    if len(workers) > 1:
+        waited = idle_of_each(a, workers)
+        if waited.sum() > 0:
+            first = float(waited[0] / waited.sum())
+            yield Measurement("loader_first_wait_share", first, locations=a.host_places(workers[:1]))
     if len(own) or len(loader):
         outside = a.idle_share("data_wait") - a.idle_inside("data_wait", loader)
         yield Measurement("idle_data_range_share", max(outside, 0.0), locations=a.places("data_wait", own))
-    in_process = t.host_like(names.LOADER_IN_PROCESS, Kind.RANGE)
-    if len(in_process) or len(t.host_like(names.LOADER_WORKERS, Kind.RANGE)):
-        yield Measurement("loader_in_process", bool(len(in_process)), locations=a.host_places(in_process))
 
 
-def batches(a: Analysis) -> Iterator[Measurement]:
-    """Yield how often the loader is asked, and whether the wait is for the first batch only."""
-    h = a.t.host
-    loader = a.t.host_like(names.LOADER, Kind.RANGE)
-    if not len(loader):
-        return
-    yield Measurement("loader_batches_per_step", a.per_step(h.start[loader]))
+def idle_in(name: str, a: Analysis, loader: Index) -> Iterator[Measurement]:
+    """Yield the idle time spent waiting inside these calls of a loader."""
+    yield Measurement(name, a.idle_inside("data_wait", loader), locations=a.places("data_wait", loader))
+
+
+def idle_of_each(a: Analysis, calls: Index) -> Ints:
+    """Return the idle time of all devices in each of these calls, ns."""
     idle = [spans for _, spans in a.idle("data_wait")]
-    waited = overlap(
-        h.start[loader],
-        h.end[loader],
-        union(np.concatenate([s.start for s in idle]), np.concatenate([s.end for s in idle])),
-    )
-    if waited.sum() > 0 and len(loader) > 1:
-        yield Measurement(
-            "loader_first_wait_share", float(waited[0] / waited.sum()), locations=a.host_places(loader[:1])
-        )
+    merged = union(np.concatenate([s.start for s in idle]), np.concatenate([s.end for s in idle]))
+    return overlap(a.t.host.start[calls], a.t.host.end[calls], merged)

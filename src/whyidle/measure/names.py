@@ -126,7 +126,8 @@ EVALUATION: Final = _any_of(
     r"loops/evaluation_loop\.py\(\d+\): run",
 )
 LOGGING: Final = _any_of(
-    r"(?:^|/)(?:wandb|tensorboard\w*|mlflow|tqdm|comet_ml|neptune|clearml)/|logging/__init__\.py\(\d+\)",
+    r"^(?:.*(?:site|dist)-packages/)?(?:torch/utils/tensorboard|wandb|tensorboard\w*|mlflow|tqdm|comet_ml|neptune|clearml)/\S+\.py\(",
+    r"(?:^|/)logging/__init__\.py\(\d+\)",
     r"(?<![a-z])(?:metrics?:publish|log_?metrics?|logging|report_metrics|wandb[._]log)(?![a-z])",
     r"built-in function print",
 )
@@ -161,15 +162,17 @@ RECOMPUTE: Final = _any_of(
 # operators
 SCALAR_READ: Final = _any_of(r"^aten::(?:_local_scalar_dense|item)$")
 DATA_DEPENDENT: Final = _any_of(
-    r"^aten::(?:nonzero|masked_select|unique\w*|_unique\w*|where|bincount|repeat_interleave)$"
+    r"^aten::(?:nonzero|is_nonzero|masked_select|unique\w*|_unique\w*|where|bincount|repeat_interleave)$"
 )
 TO_DEVICE: Final = _any_of(r"^aten::(?:to|_to_copy|copy_|pin_memory|_pin_memory)$")
 CAST: Final = _any_of(r"^aten::(?:to|_to_copy)$")
 # those that compute: linear and matmul call these with batch dimensions folded, which is what has to be aligned
 MATMUL_OP: Final = _any_of(r"^aten::(?:mm|addmm|bmm|baddbmm|_scaled_mm)$")
-PIN: Final = _any_of(r"^aten::_?pin_memory$")
 COPY: Final = _any_of(r"^aten::copy_$")
-NORM: Final = _any_of(r"^aten::(?:linalg_vector_norm|norm|_foreach_norm|stack)$")
+PIN: Final = _any_of(r"^aten::_?pin_memory$")
+NORM: Final = _any_of(
+    r"^aten::(?:linalg_vector_norm|norm|_foreach_norm|stack|_amp_foreach_non_finite_check_and_unscale_)$"
+)
 
 
 @cache

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.rows import Index, among
 from whyidle.model.evidence import Kind
+from whyidle.model.finding import LOW
+from whyidle.model.intervals import covered_before
 
 # ns: a stream runs one operation at a time; Kineto's rounding makes neighbours overlap by up to a few us.
 OVERLAP = 5_000
 # Of launches without a kernel: the profiler drops the first of a session (pytorch#192021).
 FEW_MISSING, MANY_MISSING = 0.02, 0.5
+# Launches that a stream holds before the host has to wait: 1021 in HTA's ns_resolution recording, "about 1000" told.
+QUEUE = 1024
 FEW_OPERATIONS = 10
 LONGEST_GAP = 0.9
+# A step so many times the median that holds so much of the idle time is an event, not a habit.
+MANY_STEPS, LONG_STEP, MOST = 4, 3, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +68,16 @@ def missing_share(a: Analysis, calls: Index) -> float:
 def lost_kernels(a: Analysis) -> Iterator[Doubt]:
     """Launches without kernels: the profiler lost some, so the GPU looks more idle than it was.
 
-    Launches after the last one with a kernel do not count: the recording stopped before the GPU came to them.
+    The last launches may stand in the queue when the recording stops; more than fit into it, or than one step makes,
+    were lost.
     """
     calls, start = kernel_launches(a), a.t.host.start
     if len(a.t.launching):
-        calls = calls[start[calls] <= start[a.t.launching].max()]
+        tail = start[calls] > start[a.t.launching].max()
+        step = float(np.median(a.t.steps.times)) if a.steps else np.inf
+        spans = start[calls][tail].max(initial=0) - start[calls][tail].min(initial=np.iinfo(np.int64).max)
+        if np.count_nonzero(tail) <= QUEUE and spans < step:
+            calls = calls[~tail]
     share = missing_share(a, calls)
     if share <= FEW_MISSING or len(a.t.host_like(names.CAPTURE, Kind.RUNTIME)):
         return
@@ -121,7 +134,8 @@ def step_numbers(a: Analysis) -> Iterator[Doubt]:
     if len(number) > 1 and a.t.steps.source == "ProfilerStep":
         missing = int(number[-1] - number[0]) + 1 - len(number)
         if missing > 0:
-            yield Doubt(f"{missing} profiler steps are missing between {number[0]} and {number[-1]}.", confidence=0.9)
+            noun = "step is" if missing == 1 else "steps are"
+            yield Doubt(f"{missing} profiler {noun} missing between {number[0]} and {number[-1]}.", confidence=0.9)
 
 
 def one_long_gap(a: Analysis) -> Iterator[Doubt]:
@@ -135,6 +149,51 @@ def one_long_gap(a: Analysis) -> Iterator[Doubt]:
                 "this may not be steady work. Record several steps (prof.step()).",
                 confidence=0.5,
             )
+
+
+def one_long_step(a: Analysis) -> Iterator[Doubt]:
+    """Idle time that nearly all falls into one step that is far longer than the others says little of the job."""
+    if a.steps < MANY_STEPS:
+        return
+    t = a.t.steps
+    length = t.end - t.start
+    longest = int(np.argmax(length))
+    idle = np.zeros(a.steps)
+    for device in a.devices:
+        span = device.gaps.span
+        idle += np.diff(covered_before(np.append(t.start, t.end[-1]), span))
+    rest = length.sum() - length[longest]
+    if idle.sum() and length[longest] > LONG_STEP * np.median(length) and idle[longest] > MOST * idle.sum():
+        without = (idle.sum() - idle[longest]) / max(rest * len(a.devices), 1)
+        hint = "Record after a warm-up." if longest == 0 else "Over a whole job the share of such an event is smaller."
+        yield Doubt(
+            f"step {int(t.number[longest])} took {length[longest] / 1e9:.3g} s, the median step "
+            f"{np.median(length) / 1e9:.3g} s, and it holds {idle[longest] / idle.sum():.0%} of the idle time: "
+            f"without it the GPU idles {without:.0%}. {hint}",
+            confidence=0.7,
+        )
+
+
+def clocks(a: Analysis) -> Iterator[Doubt]:
+    """Operations that start before they are launched: the clocks of host and device disagree (see timeline.py)."""
+    if a.t.clock_offset:
+        yield Doubt(
+            f"GPU times run {a.t.clock_offset / 1e3:.0f} µs ahead of the host's: operations start before their launch. "
+            "Shifted to fit.",
+            confidence=0.9,
+        )
+
+
+def profiler_work(a: Analysis) -> Iterator[Doubt]:
+    """The profiler's own work, while which the GPU idles."""
+    own = a.t.of_kind(Kind.OVERHEAD)
+    share = a.idle_inside("unknown", own) if len(own) else 0.0
+    if share >= LOW:
+        yield Doubt(
+            f"the profiler itself holds up the GPU for {share:.0%} of the time ({a.t.host_name(int(own[0]))}): "
+            "without it the job idles less.",
+            confidence=1 - share,
+        )
 
 
 def profiler_cost(a: Analysis) -> Iterator[Doubt]:
@@ -156,5 +215,8 @@ CHECKS = (
     overlaps,
     step_numbers,
     one_long_gap,
+    one_long_step,
+    clocks,
+    profiler_work,
     profiler_cost,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.names import LOADER_IN_PROCESS, LOADER_WORKERS
 from whyidle.model.evidence import Value
 from whyidle.model.finding import GpuCount
 from whyidle.model.measurement import Measurements
@@ -15,7 +16,8 @@ SHOWN = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_mo
 def settings(analyses: Sequence[Analysis], m: Measurements) -> dict[str, Value]:
     """Return what is known of the job's settings, by name."""
     found: dict[str, Value] = {}
-    if "loader_in_process" in m and m.one("loader_in_process").value:
+    loaders = [(len(a.t.host_like(LOADER_IN_PROCESS)), len(a.t.host_like(LOADER_WORKERS))) for a in analyses]
+    if any(zero for zero, _ in loaders) and not any(workers for _, workers in loaders):
         found["num_workers"] = 0
     if "compiled" in m:
         found["compiled"] = m.one("compiled").value

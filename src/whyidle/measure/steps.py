@@ -30,6 +30,7 @@ SLACK = 0.02
 SHORTEST_PERIOD = 100  # launches; a training step has hundreds, a layer tens
 LONGEST_SEQUENCE = 12_000
 DROP_FIRST_FROM = 4
+MICRO_STEPS = 1.5  # a range that recurs so much more often than Optimizer.step is part of a step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +71,10 @@ def marks(t: Timeline) -> Iterator[Steps]:
     """Yield steps by each kind of mark but ProfilerStep, the most trustworthy first."""
     if not len(t.device):
         return
-    for found in (user_range(t), optimizer_steps(t), kernel_period(t), loader_batches(t)):
+    ranges, updates = user_range(t), optimizer_steps(t)
+    if ranges is not None and updates is not None and len(ranges) > MICRO_STEPS * len(updates):
+        ranges = None  # a micro-step of several whose gradients one update takes: a step is one update
+    for found in (ranges, updates, kernel_period(t), loader_batches(t)):
         if found is not None:
             yield found
 

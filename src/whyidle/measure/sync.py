@@ -21,7 +21,7 @@ from whyidle.measure.rows import Index, Mask, among, largest
 from whyidle.measure.transfer import SMALL_BYTES
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import Location
-from whyidle.model.intervals import covered_before, overlap
+from whyidle.model.intervals import covered_before, intersect, overlap, union
 from whyidle.model.measurement import Measurement
 
 MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
@@ -46,12 +46,34 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         return
     waits = find(a)
     won = [gains(a, device, waits) for device in a.devices]
+    busy = sum(device.busy.total for device in a.devices)
+    if busy:
+        limited = sum(gpu_limited(a, device, waits) for device in a.devices)
+        yield Measurement("gpu_limited_share", limited / busy)
     total = np.sum(won, axis=0) if won else np.zeros(len(waits.call), np.int64)
     for kind in MEASURED:
         mine: Mask = waits.kind == kind
         yield Measurement(f"sync_{kind}_per_step", a.per_step(a.t.host.start[waits.call[mine]]))
         places = tuple(place(a, waits, int(row)) for row in largest(np.where(mine, total, 0), PLACES) if mine[row])
         yield Measurement(f"sync_{kind}_lost_share", a.share(float(total[mine].sum())), locations=places)
+
+
+def gpu_limited(a: Analysis, device: Attribution, waits: Waits) -> float:
+    """Return the busy time of a device that the step waits for, ns.
+
+    Busy time that ends in a gap in which the host was late is not: shorter kernels would only widen the gap. Unless
+    the host had stood and waited for the GPU meanwhile: then it was late because the GPU was, by as long as it stood.
+    Of a stretch in which the host stood for half the time all counts, since fixes rarely remove more than half of it.
+    """
+    h, gaps = a.t.host, device.gaps.span
+    late = np.flatnonzero(device.late & (device.gaps.next_op >= 0))  # what follows the last gap is not known
+    edges = np.concatenate(([device.low], gaps.start[late], [device.high]))
+    busy = np.diff(covered_before(edges, device.busy))
+    stood, _, _ = intersect(union(h.start[waits.calls], h.end[waits.calls]), device.busy)
+    waited = np.diff(covered_before(edges, stood))
+    counts = np.minimum(busy, 2 * waited)
+    counts[-1] = busy[-1]
+    return float(counts.sum())
 
 
 def find(a: Analysis) -> Waits:

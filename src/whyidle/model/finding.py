@@ -70,6 +70,7 @@ class Edit:
         "scale_device",  # device time of a class of work, by `factor`
         "remove_device",  # a class of work disappears
         "merge_launches",  # many launches become one per step
+        "overlap_collectives",  # collectives run beside computation
     ]
     selector: Mapping[str, Value] = field(default_factory=dict)
     coefficients: Mapping[str, float] = field(default_factory=dict)
@@ -208,7 +209,8 @@ class Summary:
     gpu_busy_share: float | None = None
     gpu_idle_share: float | None = None
     data_wait_share: float | None = None  # loader ranges over the window, the GPU busy or not
-    collective_wait_share: float | None = None
+    collective_wait_share: float | None = None  # one rank alone shows a lower bound
+    collective_exposed_share: float | None = None  # collectives with no other kernel beside them
     tensor_core_share: float | None = None  # of the time in matrix products and convolutions
     launches_per_step: float | None = None
     idle_by_cause: Mapping[str, float] = field(default_factory=dict)

@@ -47,11 +47,11 @@ CATALOG: dict[str, Quantity] = {
     },
     # input
     "data_wait_share": Quantity("of window", "in DataLoader.__next__ or a range that loads data, GPU busy or not", LOADER),
-    "idle_loader_share": Quantity("of window", "GPU idle while the launching thread is in DataLoader.__next__", LOADER),
+    "idle_loader_zero_share": Quantity("of window", "GPU idle while the launching thread makes a batch itself (num_workers=0)", LOADER),
+    "idle_loader_workers_share": Quantity("of window", "GPU idle while it waits for a DataLoader's workers", LOADER),
     "idle_data_range_share": Quantity("of window", "GPU idle while it is in the user's own range that loads data", "put torch.profiler.record_function('load_data') around your own loading"),
-    "loader_in_process": Quantity("bool", "the DataLoader has no worker processes (num_workers=0)", LOADER),
     "loader_batches_per_step": Quantity("per step", "calls of DataLoader.__next__", LOADER),
-    "loader_first_wait_share": Quantity("of idle_loader", "part that falls into the first batch of the recording", "record at least two batches, with ProfilerActivity.CPU"),
+    "loader_first_wait_share": Quantity("of idle_loader_workers", "part of that in the first batch of the recording", "record at least two batches, with ProfilerActivity.CPU"),
     # copies
     "h2d_share": Quantity("of window", "host-to-device copies", GPU),
     "h2d_pageable_share": Quantity("of window", "host-to-device copies from pageable memory", GPU),
@@ -64,7 +64,7 @@ CATALOG: dict[str, Quantity] = {
     "sync_scalar_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),
     "sync_readback_per_step": Quantity("per step", "copies of tensors back to the host: .cpu(), .tolist(), .numpy()", HOST),
     "sync_readback_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),
-    "sync_data_dependent_per_step": Quantity("per step", "blocking operators whose output size depends on data: nonzero, unique, masked_select", HOST),
+    "sync_data_dependent_per_step": Quantity("per step", "blocking operators on whose data a size or a branch depends: nonzero, unique, masked_select, if t:", HOST),
     "sync_data_dependent_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),
     "sync_grad_clip_per_step": Quantity("per step", "blocking reads between backward and optimizer step", HOST),
     "sync_grad_clip_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),
@@ -107,7 +107,7 @@ CATALOG: dict[str, Quantity] = {
     # collectives
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
-    "collective_wait_share": Quantity("of window", "longer than the fastest of the same collective and size: spinning for a peer, or contention", TWO_STEPS),
+    "collective_wait_share": Quantity("of window", "collectives that wait for a peer: longer than on the rank that entered last; of one rank alone at least what is longer than the fastest of its kind", TWO_STEPS),
 }  # fmt: skip
 
 

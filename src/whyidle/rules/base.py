@@ -59,6 +59,7 @@ class Rule:
     id: ClassVar[str]
     needs: ClassVar[tuple[tuple[str, ...], ...]]  # alternatives, each a set of measurements
     uses: ClassVar[tuple[str, ...]] = ()  # read if there
+    explains: ClassVar[tuple[str, ...]] = ()  # causes of idle time that a finding of this rule speaks for
     cases: ClassVar[tuple[Case, ...]]
 
     def __init_subclass__(cls) -> None:

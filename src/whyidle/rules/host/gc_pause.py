@@ -30,6 +30,7 @@ class GcPause(Rule):
 
     needs = (("idle_gc_share",),)
     uses = ("gc_pauses", "steps")
+    explains = ("gc",)
 
     confidence = Threshold(
         0.8, "probability", source="the call is in the recording; judgement that the GPU waits for nothing else"

@@ -33,6 +33,7 @@ class LaunchBound(Rule):
     uses = (
         "launches_per_step", "kernel_median_s", "kernel_short_share", "gpu_idle_share", "compiled", *READ,
     )  # fmt: skip
+    explains = ("dispatch", "autograd_host", "launch_latency")
 
     confidence = Threshold(0.75, "probability", source="judgement, not calibrated yet")
     short_confidence = Threshold(

@@ -31,6 +31,7 @@ class OptimizerLoop(Rule):
 
     needs = (("idle_optimizer_host_share", "optimizer_launches_per_step"),)
     uses = ("launches_per_step", *READ)
+    explains = ("optimizer_host",)
 
     loop = Threshold(100, "launches per step", source="foreach needs about one per operation and 100 tensors")
     fused = Threshold(20, "launches per step", source="a fused optimizer stays below that: nothing to merge")
@@ -41,9 +42,14 @@ class OptimizerLoop(Rule):
         0.1, "of host time", source="launches drop by one to two orders with foreach or fused; rounded up"
     )
 
+    @classmethod
+    def speaks(cls, m: Measurements) -> bool:
+        """Say whether there are launches to merge; if not, what the optimizer does is Python like any other."""
+        return m.get("optimizer_launches_per_step", 0.0) >= cls.fused
+
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         launches = m.number("optimizer_launches_per_step")
-        if launches < self.fused:
+        if not self.speaks(m):
             return
         lost = unclaimed(m, "idle_optimizer_host_share")
         of = f" of {m.number('launches_per_step'):.0f}" if "launches_per_step" in m else ""

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.host.optimizer_loop import OptimizerLoop
 from whyidle.rules.host.shares import READ, unclaimed
 
 
@@ -28,7 +29,8 @@ class PythonOverhead(Rule):
     """
 
     needs = (("idle_python_share", "host_stall_share"),)
-    uses = ("launches_per_step", *READ)
+    uses = ("optimizer_launches_per_step", *READ)
+    explains = ("python", "dispatch", "autograd_host", "optimizer_host")
 
     confidence = Threshold(
         0.6, "probability", source="what is left over: several causes look alike; not calibrated yet"
@@ -40,28 +42,29 @@ class PythonOverhead(Rule):
     residual = Threshold(0.2, "of host time", source="judgement: a fifth of the work stays in the step")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        python = unclaimed(m, "idle_python_share")
-        stalls = unclaimed(m, "host_stall_share")
-        mostly_python = python >= stalls
-        lost = python + stalls
-        launches = f", {m.number('launches_per_step'):.0f} launches per step" if "launches_per_step" in m else ""
-        places = m.one("idle_python_share" if mostly_python else "host_stall_share").locations
+        parts = {
+            "idle_python_share": "between operators",
+            "host_stall_share": "inside one operator for 1 ms and more",
+        }
+        if "idle_optimizer_host_share" in m and not OptimizerLoop.speaks(m):
+            parts["idle_optimizer_host_share"] = "in the optimizer, with few launches"
+        lost = {name: unclaimed(m, name) for name in parts}
+        most = max(lost, key=lambda name: lost[name])
+        total = sum(lost.values())
+        seen = ", ".join(f"{share:.0%} {parts[name]}" for name, share in lost.items() if share >= LOW / 2)
+        places = m.one(most).locations
         named = any(".py(" in (place.name or "") for place in places)
-        hint = "" if named else "; with_stack=True names the lines"
         yield from self.finding(
-            f"The training thread does other things than launching, for which the GPU waits {lost:.0%} of the step.",
-            lost_share=lost,
-            confidence=self.confidence if mostly_python else self.stall_confidence,
-            seen=(
-                f"GPU idle and the launching thread in no operator {python:.0%} of the time, in operators for gaps "
-                f"of 1 ms and more {stalls:.0%}{launches}{hint}"
-            ),
+            f"The CPU does something else than launching kernels while the GPU waits: {total:.0%} of the time.",
+            lost_share=total,
+            confidence=self.stall_confidence if most == "host_stall_share" else self.confidence,
+            seen=f"GPU idle and nothing launched: {seen}" + ("" if named else "; with_stack=True would name the lines"),
             locations=places,
             fixes=(
                 Fix(
                     "find the lines and take them out of the step",
-                    "py-spy record --duration 30 --output loop.svg --pid PID   # pip install py-spy\n"
-                    "# then: every 100 steps only, or in a worker process, or vectorised in one operator",
+                    "py-spy record --duration 30 --output loop.svg --pid PID   # pip install py-spy: shows the lines\n"
+                    "# metrics, logs: every 100th step; data: in DataLoader workers; loops over elements: one operator",
                     effort="code",
                     applies=self.applies,
                     risk="logs and metrics become rarer",
@@ -72,10 +75,15 @@ class PythonOverhead(Rule):
         )
 
     cases = (
-        Fires(
-            "a metric in pure Python per step", idle_python_share=0.11, host_stall_share=0.01, launches_per_step=1219
-        ),
+        Fires("a metric in pure Python per step", idle_python_share=0.11, host_stall_share=0.01),
         Fires("one operator holds the CPU for 0.3 s", idle_python_share=0.0, host_stall_share=0.86),
+        Fires(
+            "the optimizer is fused, and its Python is what takes the time",
+            idle_python_share=0.01,
+            host_stall_share=0.0,
+            idle_optimizer_host_share=0.12,
+            optimizer_launches_per_step=4,
+        ),
         Silent("within noise", idle_python_share=0.012, host_stall_share=0.0),
         Silent("short gaps: host.launch_bound", idle_python_share=0.01, host_stall_share=0.005),
         Silent(

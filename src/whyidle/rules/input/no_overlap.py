@@ -25,6 +25,7 @@ class NoOverlap(Rule):
 
     needs = (("idle_data_range_share",),)
     uses = ("data_wait_share",)
+    explains = ("data_wait",)
 
     confidence = Threshold(
         0.8, "probability", source="the range's name is all that says what it does; not calibrated yet"

@@ -25,10 +25,11 @@ class WorkerStartup(Rule):
     The first epoch pays it in any case, and reading cold files for the first time looks the same.
     """
 
-    needs = (("idle_loader_share", "loader_in_process", "loader_first_wait_share", "steps"),)
+    needs = (("idle_loader_workers_share", "loader_first_wait_share", "steps"),)
+    explains = ("data_wait",)
 
     concentrated = Threshold(
-        0.5, "of idle_loader", source="an even wait puts at most 1/4 there with four steps; twice that"
+        0.5, "of idle_loader_workers", source="an even wait puts at most 1/4 there with four steps; twice that"
     )
     enough_steps = Threshold(4, "steps", source="with fewer, the first batch is an ordinary share of the recording")
     confidence = Threshold(0.6, "probability", source="judgement, not calibrated yet: cold storage looks the same")
@@ -41,11 +42,9 @@ class WorkerStartup(Rule):
         first = m.get("loader_first_wait_share", 0.0)
         if m.get("steps", 0.0) < cls.enough_steps or first < cls.concentrated:
             return 0.0
-        return m.get("idle_loader_share", 0.0) * first
+        return m.get("idle_loader_workers_share", 0.0) * first
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        if m.one("loader_in_process").value:
-            return
         lost = self.startup_share(m)
         yield from self.finding(
             f"The DataLoader's workers start while the GPU waits, {lost:.0%} of the recorded time.",
@@ -55,7 +54,7 @@ class WorkerStartup(Rule):
                 f"{m.number('loader_first_wait_share'):.0%} of the wait for data falls into the first of "
                 f"{m.number('steps'):.0f} steps; over a whole epoch the share is smaller"
             ),
-            locations=m.one("idle_loader_share").locations,
+            locations=m.one("idle_loader_workers_share").locations,
             fixes=(
                 Fix(
                     "keep the workers between epochs",
@@ -71,30 +70,20 @@ class WorkerStartup(Rule):
     cases = (
         Fires(
             "one long first batch",
-            idle_loader_share=0.3,
-            loader_in_process=False,
+            idle_loader_workers_share=0.3,
             loader_first_wait_share=0.95,
             steps=10,
         ),
         Silent(
             "every batch is late: input.workers_too_few",
-            idle_loader_share=0.3,
-            loader_in_process=False,
+            idle_loader_workers_share=0.3,
             loader_first_wait_share=0.12,
             steps=10,
         ),
         Silent(
             "a single step: its batch is the first and the last",
-            idle_loader_share=0.3,
-            loader_in_process=False,
+            idle_loader_workers_share=0.3,
             loader_first_wait_share=1.0,
             steps=1,
-        ),
-        Silent(
-            "no workers to start: input.workers_zero",
-            idle_loader_share=0.3,
-            loader_in_process=True,
-            loader_first_wait_share=0.9,
-            steps=10,
         ),
     )

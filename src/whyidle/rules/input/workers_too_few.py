@@ -32,8 +32,9 @@ class WorkersTooFew(Rule):
     `prefetch_factor` batches.
     """
 
-    needs = (("idle_loader_share", "loader_in_process"), ("data_wait_share", "loader_in_process"))
-    uses = ("idle_loader_share", "gpu_idle_share", "loader_first_wait_share", "steps")
+    needs = (("idle_loader_workers_share",),)
+    uses = ("gpu_idle_share", "loader_first_wait_share", "steps")
+    explains = ("data_wait",)
 
     confidence = Threshold(0.5, "probability", source="three causes look the same in a trace; not calibrated yet")
     applies = Threshold(0.5, "probability", source="judgement: one of three causes, and cores have to be free")
@@ -42,9 +43,7 @@ class WorkersTooFew(Rule):
     ahead = Threshold(0.4, "of the wait", source="simulated: 0.233 to 0.088 of the step for 2 to 4 batches ahead")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        if m.one("loader_in_process").value:
-            return
-        wait = m.one("idle_loader_share" if "idle_loader_share" in m else "data_wait_share")
+        wait = m.one("idle_loader_workers_share")
         lost = m.number(wait.name) - WorkerStartup.startup_share(m)
         yield from self.finding(
             f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the step.",
@@ -81,21 +80,17 @@ class WorkersTooFew(Rule):
         )
 
     cases = (
-        Fires("workers are on and late", idle_loader_share=0.25, loader_in_process=False, gpu_idle_share=0.4),
-        Fires("a run without a GPU", data_wait_share=0.5, loader_in_process=False),
+        Fires("workers are on and late", idle_loader_workers_share=0.25, gpu_idle_share=0.4),
         Fires(
             "a single step says nothing about start-up",
-            idle_loader_share=0.25,
-            loader_in_process=False,
+            idle_loader_workers_share=0.25,
             loader_first_wait_share=1.0,
             steps=1,
         ),
-        Silent("keeps up: 0.9% measured with 4 workers", idle_loader_share=0.009, loader_in_process=False),
-        Silent("no workers: input.workers_zero", idle_loader_share=0.25, loader_in_process=True),
+        Silent("keeps up: 0.9% measured with 4 workers", idle_loader_workers_share=0.009),
         Silent(
             "only the first batch: input.worker_startup",
-            idle_loader_share=0.25,
-            loader_in_process=False,
+            idle_loader_workers_share=0.25,
             loader_first_wait_share=0.96,
             steps=20,
         ),

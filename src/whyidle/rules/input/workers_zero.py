@@ -30,8 +30,9 @@ class WorkersZero(Rule):
     picklable and the script needs `if __name__ == "__main__":`.
     """
 
-    needs = (("idle_loader_share", "loader_in_process"), ("data_wait_share", "loader_in_process"))
-    uses = ("idle_loader_share", "gpu_idle_share", "data_wait_share")
+    needs = (("idle_loader_zero_share",),)
+    uses = ("gpu_idle_share", "data_wait_share")
+    explains = ("data_wait",)
 
     confidence = Threshold(0.95, "probability", source="the iterator's class is the setting itself; not calibrated yet")
     applies = Threshold(0.9, "probability", source="fails only for data sets that cannot be pickled")
@@ -44,10 +45,7 @@ class WorkersZero(Rule):
     )
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        if not m.one("loader_in_process").value:
-            return
-        has_gpu = "idle_loader_share" in m
-        wait = m.one("idle_loader_share" if has_gpu else "data_wait_share")
+        wait = m.one("idle_loader_zero_share")
         lost = m.number(wait.name)
         idle = m.get("gpu_idle_share", lost)
         loading = m.get("data_wait_share", lost)
@@ -55,11 +53,7 @@ class WorkersZero(Rule):
             f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=(
-                f"enumerate(DataLoader) covers {lost * 100:.0f} of the {idle * 100:.0f} points of idle time"
-                if has_gpu
-                else f"DataLoader.__next__ covers {lost:.0%} of the time"
-            ),
+            seen=f"enumerate(DataLoader) covers {lost * 100:.0f} of the {idle * 100:.0f} points of idle time",
             locations=wait.locations,
             fixes=(
                 Fix(
@@ -83,10 +77,8 @@ class WorkersZero(Rule):
         return int(min(max(wanted, self.fewest), self.most))
 
     cases = (
-        Fires("the textbook case", idle_loader_share=0.34, loader_in_process=True, gpu_idle_share=0.44),
-        Fires("a run without a GPU", data_wait_share=0.5, loader_in_process=True),
-        Fires("nothing but loading", idle_loader_share=1.0, loader_in_process=True, data_wait_share=1.0),
-        Silent("within noise", idle_loader_share=0.01, loader_in_process=True, gpu_idle_share=0.44),
-        Silent("loads while the GPU works", idle_loader_share=0.0, loader_in_process=True, data_wait_share=0.3),
-        Silent("workers are on: input.workers_too_few looks further", idle_loader_share=0.34, loader_in_process=False),
+        Fires("the textbook case", idle_loader_zero_share=0.34, gpu_idle_share=0.44),
+        Fires("nothing but loading", idle_loader_zero_share=1.0, data_wait_share=1.0),
+        Silent("within noise", idle_loader_zero_share=0.01, gpu_idle_share=0.44),
+        Silent("loads while the GPU works", idle_loader_zero_share=0.0, data_wait_share=0.3),
     )

@@ -27,6 +27,7 @@ class AllocatorThrash(Rule):
 
     needs = (("alloc_calls_per_step", "alloc_lost_share"),)
     uses = ("steps",)
+    explains = ("allocator",)
 
     steady = Threshold(2, "steps", source="a recording of one step cannot tell growth from thrashing")
     confidence = Threshold(

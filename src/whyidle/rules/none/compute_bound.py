@@ -23,7 +23,7 @@ class ComputeBound(Rule):
     """
 
     needs = (("gpu_idle_share",),)
-    uses = ("collective_wait_share",)
+    uses = ("collective_wait_share", "collective_exposed_share")
 
     healthy = Threshold(0.03, "of window", source="docs/method.md, Healthy; public GPU-bound recordings are at 2.6%")
     waiting = Threshold(0.05, "of window", source="medium severity: then a peer is what to look at")
@@ -31,7 +31,10 @@ class ComputeBound(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         idle = m.number("gpu_idle_share")
-        if idle >= self.healthy or m.get("collective_wait_share", 0.0) >= self.waiting:
+        if (
+            idle >= self.healthy
+            or max(m.get("collective_wait_share", 0.0), m.get("collective_exposed_share", 0.0)) >= self.waiting
+        ):
             return
         yield Finding(
             rule=self.id,
@@ -46,5 +49,6 @@ class ComputeBound(Rule):
     cases = (
         Fires("GPU-bound", gpu_idle_share=0.026),
         Silent("idle time to look at", gpu_idle_share=0.165),
+        Silent("busy with nothing but collectives", gpu_idle_share=0.01, collective_exposed_share=0.6),
         Silent("busy with waiting for a peer", gpu_idle_share=0.01, collective_wait_share=0.3),
     )

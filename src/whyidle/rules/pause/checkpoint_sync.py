@@ -24,6 +24,7 @@ class CheckpointSync(Rule):
 
     needs = (("idle_checkpoint_share",), ("checkpoint_share",))
     uses = ("idle_checkpoint_share", "window_s", "steps")
+    explains = ("checkpoint",)
 
     confidence = Threshold(
         0.8, "probability", source="the range or function names it; its rate is that of the recording"

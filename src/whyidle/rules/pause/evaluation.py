@@ -25,6 +25,7 @@ class Evaluation(Rule):
 
     needs = (("idle_evaluation_share",),)
     uses = ("evaluation_share", "window_s")
+    explains = ("evaluation",)
 
     confidence = Threshold(
         0.7, "probability", source="the range's name says what it is; its rate is that of the recording"

@@ -8,23 +8,26 @@ from whyidle.rules.base import Fires, Rule, Silent, Threshold
 
 
 class Startup(Rule):
-    """Code is compiled or loaded while the GPU waits: first uses inside the window.
+    """Code is compiled or loaded, or memory allocated, while the GPU waits: first uses inside the window.
 
     ## Why it costs time
     The first call of a kernel loads its code (CUDA loads lazily), the first call of a compiled function compiles
-    it, the first call of a library sets it up. Each takes milliseconds to minutes, and the GPU waits. Once per job
+    it, the first call of a library sets it up, the first tensors fill PyTorch's pool of GPU memory. Each takes
+    milliseconds to minutes, and the GPU waits. Once per job
     that is nothing; inside a recording of a few steps it hides everything else; at every new shape it never ends.
 
     ## How we know
     The GPU is idle while the launching thread is in a range or frame that compiles, or in a driver call that took
-    1 ms and more: a launch takes 2-30 µs, and synchronization, copies and allocation are counted elsewhere.
+    1 ms and more, once: a launch takes 2-30 µs, and a call that is as slow in most steps is no first use. Or it
+    is idle while memory is allocated, before the second step. Synchronization and copies are counted elsewhere.
 
     ## When to ignore it
     The recording holds the first steps of the job. Record later ones, after a warm-up, before you change anything.
     """
 
     needs = (("idle_compile_share",),)
-    uses = ("steps", "compiled")
+    uses = ("steps", "compiled", "idle_allocator_share", "alloc_lost_share")
+    explains = ("compile", "allocator")
 
     confidence = Threshold(
         0.7, "probability", source="judgement, not calibrated yet: a contended driver lock looks alike"
@@ -34,15 +37,23 @@ class Startup(Rule):
     )
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = m.number("idle_compile_share")
-        steps = f" over {m.number('steps'):.0f} steps" if "steps" in m else ""
+        code = m.number("idle_compile_share")
+        # memory that is allocated in steady state is memory.allocator_thrash's
+        memory = max(m.get("idle_allocator_share", 0.0) - m.get("alloc_lost_share", 0.0), 0.0)
+        lost = code + memory
+        what = "Code is compiled or loaded" if code >= memory else "GPU memory is allocated for the first time"
+        where = "idle_compile_share" if code >= memory else "idle_allocator_share"
+        steps = f" of {m.number('steps'):.0f} steps" if "steps" in m else ""
         compiled = "compiled" in m and bool(m.one("compiled").value)
         yield from self.finding(
-            f"Code is compiled or loaded while the GPU waits, which costs {lost:.0%} of the recorded time.",
+            f"{what} while the GPU waits, which costs {lost:.0%} of the recorded time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"GPU idle {lost:.0%} of the time{steps}, the host compiling or in a driver call of 1 ms and more",
-            locations=m.one("idle_compile_share").locations,
+            seen=(
+                f"GPU idle {code:.0%} of the time{steps} while the host compiles or stays in a driver call for 1 ms "
+                f"and more, {memory:.0%} while it allocates GPU memory"
+            ),
+            locations=m.one(where).locations,
             fixes=(
                 Fix(
                     "record after a warm-up; if it stays, shapes change: pad them or compile with dynamic=True",
@@ -60,5 +71,13 @@ class Startup(Rule):
     cases = (
         Fires("one launch call of 1.5 s: the kernel's code is loaded", idle_compile_share=0.55, steps=5),
         Fires("recompiling", idle_compile_share=0.2, compiled=True),
+        Fires("the pool of GPU memory is filled", idle_compile_share=0.0, idle_allocator_share=0.5, steps=1),
+        Silent(
+            "memory comes and goes in steady state: memory.allocator_thrash",
+            idle_compile_share=0.0,
+            idle_allocator_share=0.5,
+            alloc_lost_share=0.49,
+            steps=8,
+        ),
         Silent("within noise", idle_compile_share=0.01, steps=5),
     )

@@ -8,7 +8,7 @@ from whyidle.rules.base import Fires, Rule, Silent, Threshold
 
 
 class DataDependent(Rule):
-    """Operators whose output size depends on data make the CPU wait, and the GPU runs dry after each.
+    """The program's way depends on data on the GPU: the CPU waits to read it, and the GPU runs dry after each.
 
     ## Why it costs time
     `x[mask]`, `nonzero`, `unique`, `masked_select` and `repeat_interleave` with a tensor of counts
@@ -16,7 +16,7 @@ class DataDependent(Rule):
     empties, and the GPU waits for the launches that follow.
 
     ## How we know
-    Such an operator (`aten::nonzero`, `aten::masked_select`, `aten::_unique2`, …) holds a blocking copy
+    Such an operator (`aten::nonzero`, `aten::is_nonzero`, `aten::masked_select`, `aten::_unique2`, …) holds a blocking copy
     or synchronization, *and* idle gaps follow that a CPU running ahead would have filled. Only the gaps
     count; without them the CPU merely waits for a busy GPU.
 
@@ -25,6 +25,7 @@ class DataDependent(Rule):
     """
 
     needs = (("sync_data_dependent_lost_share", "sync_data_dependent_per_step"),)
+    explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
         0.85, "probability", source="judgement, not calibrated yet: gaps after the operator are counted"
@@ -35,11 +36,11 @@ class DataDependent(Rule):
         lost = m.number("sync_data_dependent_lost_share")
         count = m.number("sync_data_dependent_per_step")
         yield from self.finding(
-            f"Operators with a data-dependent size let the GPU run dry, which costs {lost:.0%} of the step.",
+            f"Sizes and branches that depend on data let the GPU run dry, which costs {lost:.0%} of the step.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(
-                f"{count:.3g} blocking operators per step (x[mask], nonzero, unique, masked_select), and {lost:.0%} "
+                f"{count:.3g} blocking operators per step (x[mask], nonzero, unique, if t.any():), and {lost:.0%} "
                 "of the time the GPU is idle after them for want of queued work"
             ),
             locations=m.one("sync_data_dependent_lost_share").locations,

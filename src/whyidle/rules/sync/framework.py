@@ -24,6 +24,7 @@ class Framework(Rule):
     """
 
     needs = (("sync_framework_lost_share", "sync_framework_per_step"),)
+    explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
         0.8, "probability", source="judgement, not calibrated yet: gaps behind the call are counted, not the call"

@@ -27,6 +27,7 @@ class GradClip(Rule):
     """
 
     needs = (("sync_grad_clip_lost_share", "sync_grad_clip_per_step"),)
+    explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
         0.8, "probability", source="judgement, not calibrated yet: the place in the step says what reads"

@@ -11,7 +11,7 @@ class ScalarRead(Rule):
     """The loop reads single values back from the GPU, and the GPU runs dry after each.
 
     ## Why it costs time
-    `loss.item()`, `float(loss)`, `print(loss)`, `if loss > 1:` and `tensor.cpu()` wait until the GPU
+    `loss.item()`, `float(loss)`, `print(loss)` and `tensor.cpu()` wait until the GPU
     has finished everything queued before. From then on the CPU starts again with an empty queue, and
     the GPU has to wait for each launch until the CPU is ahead once more.
 
@@ -28,6 +28,7 @@ class ScalarRead(Rule):
 
     needs = (("sync_scalar_lost_share", "sync_scalar_per_step"),)
     uses = ("sync_readback_lost_share", "sync_readback_per_step")
+    explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
         0.85, "probability", source="judgement, not calibrated yet: gaps after the read are counted, not the read"
