@@ -13,11 +13,12 @@ class DataDependent(Rule):
     ## Why it costs time
     `x[mask]`, `nonzero`, `unique`, `masked_select` and `repeat_interleave` with a tensor of counts
     cannot allocate their result before the GPU has counted. The CPU waits for that number, the queue
-    empties, and the GPU waits for the launches that follow.
+    empties, and the GPU waits for the launches that follow. `if mask.any():` and `while x > 0:` wait for
+    the same reason: the CPU has to know which way to go.
 
     ## How we know
-    Such an operator (`aten::nonzero`, `aten::is_nonzero`, `aten::masked_select`, `aten::_unique2`, …) holds a blocking copy
-    or synchronization, *and* idle gaps follow that a CPU running ahead would have filled. Only the gaps
+    Such an operator (`aten::nonzero`, `aten::is_nonzero`, `aten::masked_select`, `aten::_unique2`, …)
+    holds a blocking copy or synchronization, *and* idle gaps follow that a CPU running ahead would have filled. Only the gaps
     count; without them the CPU merely waits for a busy GPU.
 
     ## When to ignore it

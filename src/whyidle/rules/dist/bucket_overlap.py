@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+
+
+class BucketOverlap(Rule):
+    """Collectives run with no computation beside them.
+
+    ## Why it costs time
+    An all-reduce or all-gather that runs while kernels compute costs next to nothing. One that runs alone adds its
+    whole length to the step, though the GPU counts as busy.
+
+    ## How we know
+    NCCL or RCCL kernels run while no other kernel does. What is known to be waiting for a late rank is taken off: that
+    is `dist.straggler`. One rank's recording cannot tell the rest apart: no overlap, a slow network, or a late peer.
+    Give the recordings of all ranks, and the waiting is told.
+
+    ## When to ignore it
+    Tensor and expert parallel layers need their collective's result at once: only a faster network or a smaller group
+    makes it shorter. At the end of backward the last bucket is always exposed.
+    """
+
+    needs = (("collective_exposed_share",),)
+    uses = ("collective_wait_share", "collective_share")
+    explains = ("peer_wait", "stream_wait")
+
+    confidence = Threshold(0.4, "probability", source="no overlap, a late peer and a slow link look the same")
+    applies = Threshold(0.4, "probability", source="judgement: DDP and FSDP overlap by default")
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        exposed = m.number("collective_exposed_share")
+        waits = m.get("collective_wait_share", 0.0)
+        lost = exposed - min(waits, exposed)
+        yield from self.finding(
+            f"Collectives run with no computation beside them for {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.confidence,
+            seen=(
+                f"collectives {m.get('collective_share', exposed):.0%} of the time, {exposed:.0%} with no other kernel "
+                f"beside them, of which at least {waits:.0%} wait for a peer"
+            ),
+            locations=m.one("collective_exposed_share").locations,
+            fixes=(
+                Fix(
+                    "let gradients travel while backward computes",
+                    "DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)\n"
+                    "# accumulating gradients: with model.no_sync(): on all but the last micro-step",
+                    effort="argument",
+                    applies=self.applies,
+                    risk="static_graph needs the same parameters in every step",
+                    edits=(Edit("overlap_collectives", {"class": "collective"}),),
+                ),
+            ),
+            candidates=("dist.straggler", "dist.net_socket", "dist.accumulation_sync", "dist.fsdp_exposed_comm"),
+        )
+
+    cases = (
+        Fires("all-reduce after backward", collective_exposed_share=0.4, collective_share=0.45),
+        Silent("hidden behind backward", collective_exposed_share=0.01, collective_share=0.3),
+        Silent("all of it waits for a late rank", collective_exposed_share=0.4, collective_wait_share=0.4),
+    )
