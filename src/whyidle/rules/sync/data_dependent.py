@@ -18,8 +18,8 @@ class DataDependent(Rule):
 
     ## How we know
     Such an operator (`aten::nonzero`, `aten::is_nonzero`, `aten::masked_select`, `aten::_unique2`, …)
-    holds a blocking copy or synchronization, *and* idle gaps follow that a CPU running ahead would have filled. Only the gaps
-    count; without them the CPU merely waits for a busy GPU.
+    holds a blocking copy or synchronization, *and* idle gaps follow that a CPU running ahead would have
+    filled. Only the gaps count; without them the CPU merely waits for a busy GPU.
 
     ## When to ignore it
     The dense form would compute far more: a mask that keeps 1% of a large tensor may be worth a wait.
