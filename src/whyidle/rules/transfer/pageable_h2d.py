@@ -27,8 +27,8 @@ class PageableH2d(Rule):
     of memory, or with very many workers, leave it.
 
     Pinned copies on the default stream still run between kernels and take 0.71 of the time; only a
-    stream of their own puts them beside kernels. The loss is what the second saves; each fix says how
-    much of the step it saves itself.
+    stream of their own puts them beside kernels. The loss is what the second saves; the finding says
+    beside it what pinning alone does.
     """
 
     needs = (("h2d_pageable_exposed_share",), ("sync_upload_lost_share",))
@@ -49,7 +49,7 @@ class PageableH2d(Rule):
         total = m.get("h2d_pageable_share", exposed)
         what = "start from pageable memory" if total else "make the CPU wait"
         where = max((name for names in self.needs for name in names if name in m), key=m.number)
-        pinning = self._pinning(exposed, behind)
+        pinning = behind + exposed * (1 - self.pinned)
         yield from self.finding(
             f"Copies to the GPU {what} and hold everything up for {lost:.0%} of the step.",
             lost_share=lost,
@@ -60,19 +60,14 @@ class PageableH2d(Rule):
                 f"pinning saves {pinning:.1%} of the step, a stream for copies up to {lost:.1%}"
             ),
             locations=m.one(where).locations,
-            fixes=self._fixes(exposed, behind),
+            fixes=self._fixes(),
         )
 
-    def _pinning(self, exposed: float, behind: float) -> float:
-        """Return what pinning alone saves of the step: the CPU's waits, and what the copies get faster."""
-        return behind + exposed * (1 - self.pinned)
-
-    def _fixes(self, exposed: float, behind: float) -> tuple[Fix, ...]:
-        pinning = self._pinning(exposed, behind)
+    def _fixes(self) -> tuple[Fix, ...]:
         pageable: dict[str, Value] = {"copy": "HtoD", "pinned": False}
         return (
             Fix(
-                f"pin the batches and do not wait for their copies: saves {pinning:.1%} of the step",
+                f"pin the batches and do not wait for them: saves the CPU's wait and {1 - self.pinned:.0%} of the copies' time",
                 "DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
                 effort="argument",
                 applies=self.applies,
@@ -83,7 +78,7 @@ class PageableH2d(Rule):
                 ),
             ),
             Fix(
-                f"pin them and copy the next batch on a stream of its own: saves up to {exposed + behind:.1%}",
+                "pin them and copy the next batch on a stream of its own: hides all of the copies",
                 "copies = torch.cuda.Stream()  # once; DataLoader(..., pin_memory=True)\n"
                 "with torch.cuda.stream(copies):  # right after the launches of the step before\n"
                 "    following = following.to(device, non_blocking=True)\n"
