@@ -33,6 +33,7 @@ class PageableH2d(Rule):
 
     needs = (("h2d_pageable_exposed_share",), ("sync_upload_lost_share",))
     uses = ("h2d_pageable_share", "h2d_bytes_per_step", "sync_upload_lost_share")
+    explains = ("h2d_prep",)
 
     confidence = Threshold(0.9, "probability", source="the recording names the kind of memory; not calibrated yet")
     applies = Threshold(
@@ -48,8 +49,8 @@ class PageableH2d(Rule):
         volume = f", {m.number('h2d_bytes_per_step') / 1e6:.1f} MB per step" if "h2d_bytes_per_step" in m else ""
         total = m.get("h2d_pageable_share", exposed)
         what = "start from pageable memory" if total else "make the CPU wait"
-        where = max((name for names in self.needs for name in names if name in m), key=m.number)
         pinning = behind + exposed * (1 - self.pinned)
+        where = max((name for names in self.needs for name in names if name in m), key=m.number)
         yield from self.finding(
             f"Copies to the GPU {what} and hold everything up for {lost:.0%} of the step.",
             lost_share=lost,
@@ -67,7 +68,7 @@ class PageableH2d(Rule):
         pageable: dict[str, Value] = {"copy": "HtoD", "pinned": False}
         return (
             Fix(
-                f"pin the batches and do not wait for them: saves the CPU's wait and {1 - self.pinned:.0%} of the copies' time",
+                f"pin the batches and do not wait: saves the CPU's waits and {1 - self.pinned:.0%} of the copies' time",
                 "DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
                 effort="argument",
                 applies=self.applies,
