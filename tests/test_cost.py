@@ -53,7 +53,7 @@ def test_busier_is_cheaper(count: int, usd: float, time: float, busy: float, tar
         ({"gpus": 0}, "the number of GPUs is 1 or more, not 0"),
         ({"usd_per_gpu_hour": -1.0}, "0 or more, not -1"),
         ({"usd_per_gpu_hour": float("nan")}, "0 or more, not nan"),
-        ({"hours": float("inf")}, "0 or more, not inf"),
+        ({"hours": float("inf")}, "more than 0, not inf"),
         ({"busy": 0.0}, "above 0 and at most 1, not 0"),
         ({"busy": 40.0}, "above 0 and at most 1, not 40"),
         ({"busy": float("nan")}, "above 0 and at most 1, not nan"),
@@ -76,7 +76,7 @@ def seen(name: str = "NVIDIA H100 80GB HBM3", *, world_size: int | None = None, 
 def test_the_price_given_counts() -> None:
     cost = price(seen(world_size=16), 2.60, hours=10).summary.cost
     assert cost is not None
-    assert (cost.usd_per_gpu_hour, cost.price_source, cost.gpus) == (2.60, "--price", 16)
+    assert (cost.usd_per_gpu_hour, cost.price_source, cost.gpus) == (2.60, "your price", 16)
     assert cost.idle_usd_per_hour == pytest.approx(16 * 2.60 / 2)
     assert cost.total_usd == pytest.approx(416)
     assert cost.idle_usd == pytest.approx(208)

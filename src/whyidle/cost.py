@@ -50,16 +50,16 @@ def check(
     """Refuse numbers that cannot be; None is not given.
 
     Raises:
-        WhyIdleError: for a price or a time below 0, no GPU, a busy share outside 0-1, or what is no finite number.
+        WhyIdleError: for a price below 0, no time, no GPU, a busy share outside 0-1, or what is no finite number.
     """
     if usd_per_gpu_hour is not None and not (math.isfinite(usd_per_gpu_hour) and usd_per_gpu_hour >= 0):
         raise WhyIdleError(f"the price is US dollars per GPU-hour, 0 or more, not {usd_per_gpu_hour:g}", "--price 2.60")
     if gpus is not None and gpus < 1:
         raise WhyIdleError(f"the number of GPUs is 1 or more, not {gpus}", "--gpus 8")
-    if hours is not None and not (math.isfinite(hours) and hours >= 0):
-        raise WhyIdleError(f"the time is in hours, 0 or more, not {hours:g}", "--hours 24")
+    if hours is not None and not (math.isfinite(hours) and hours > 0):
+        raise WhyIdleError(f"the time is in hours, more than 0, not {hours:g}", "--hours 24")
     if busy is not None and not 0 < busy <= 1:
-        hint = f"--busy {busy / 100:g}" if 1 < busy <= 100 else "--busy 0.40"
+        hint = f"--busy {busy / 100:g}, or --busy {busy:g}%" if 1 < busy <= 100 else "--busy 0.40, or --busy 40%"
         raise WhyIdleError(f"the busy share is above 0 and at most 1, not {busy:g}", hint)
 
 
@@ -118,7 +118,7 @@ def price(
             return _uncosted(report, f"no cost: no list price for {names}; give --price") if asked else report
         usd_per_gpu_hour, source = listed.usd_per_gpu_hour, listed.source
     else:
-        source = "--price"
+        source = "your price"
     count = gpus or report.run.world_size or len(report.summary.devices) or 1
     hourly = usd_per_gpu_hour * count
     cost = Cost(

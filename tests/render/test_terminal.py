@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from whyidle import cost
-from whyidle.model.finding import CAUSES, DeviceBusy, Estimate, Finding, Report, RunInfo, Summary
+from whyidle.model.evidence import Ignored
+from whyidle.model.finding import CAUSES, DeviceBusy, Estimate, Finding, GpuCount, Report, RunInfo, Summary
 from whyidle.render import render
+from whyidle.render.lines import wrap
 
 
 @pytest.mark.parametrize("width", [80, 110])
@@ -67,16 +69,86 @@ def test_a_healthy_job_gets_one_line(healthy: Report) -> None:
 
 def test_a_healthy_job_is_not_told_twice(healthy: Report, many: Report) -> None:
     bound = Finding("none.compute_bound", "low", 0.9, "The GPU is busy all the time.", 0.0)
-    report = replace(healthy, findings=(bound,), unknown=many.unknown, warnings=("one",) * 7)
+    small = replace(bound, rule="host.gc_pause", lost_share=0.02)
+    report = replace(healthy, findings=(bound, small), unknown=many.unknown, warnings=("one",) * 7)
     text = render(report)
     assert "compute_bound" not in text
-    assert "not judged: 5 rules: see --all." in text
-    assert text.count("warning: one") == 5
-    assert "warning: 2 more: see --all" in text
+    assert "1 small finding, 5 rules not judged: --all" in text
+    assert text.count("warning: one") == 4
+    assert "warning: 3 more: --all" in text
     assert "none.compute_bound" in render(report, everything=True)
     assert render(report, everything=True).count("warning: one") == 7
     assert "cost:" not in render(cost.price(report))
     assert "cost:" in render(cost.price(report, 2.60))
+
+
+@pytest.mark.parametrize("count", [1, 3, 6, 40])
+def test_a_report_fits_a_small_screen(count: int, many: Report) -> None:
+    finding = replace(
+        many.findings[0], message="What is wrong and how much it costs, in words. " * 2, seen="shown " * 40
+    )
+    report = replace(many, findings=(finding,) * count)
+    lines = render(report, width=80).splitlines()
+    assert len(lines) <= 36
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "  whyidle explain RULE: why, and when to ignore it; --all: everything"
+
+
+def test_the_order_and_what_overlaps_are_said(one_finding: Report, many: Report) -> None:
+    large, small = many.findings[0], replace(many.findings[0], rule="host.gc_pause", lost_share=0.05)
+    told = {
+        (large, small): "",
+        (small, large): "order: saving",
+        (large, replace(large, lost_share=0.3)): "shares overlap: fixing one shrinks others",
+        (large, replace(small, rule="compute.dtype_cast")): "shares overlap",
+    }
+    for findings, said in told.items():
+        text = render(replace(one_finding, findings=findings))
+        assert said in text
+        assert said or not ("order:" in text or "overlap" in text)
+
+
+def test_loss_in_time_is_that_of_the_mean_step(one_finding: Report) -> None:
+    summary = replace(one_finding.summary, window_s=1.15, steps=10, step_time_s=0.01, step_time_mean_s=0.115)
+    finding = replace(one_finding.findings[0], lost_share=0.5)
+    text = render(replace(one_finding, summary=summary, findings=(finding,)))
+    assert "10 ms/step, mean 115 ms" in text
+    assert "50% of the step, 57.5 ms" in text
+    text = render(replace(one_finding, summary=replace(summary, steps=None, step_time_s=None), findings=(finding,)))
+    assert "lost    50% of the time ·" in text
+
+
+def test_a_number_and_its_unit_stay_together() -> None:
+    for width in range(20, 60):
+        rows = wrap("lost 24% of it, 3.48 ms of 12 ms, on 8 GPUs in 6 steps and 19.3 MB", width, width)
+        assert not any(row.endswith(("3.48", "12", "8", "6", "19.3")) for row in rows)
+        assert max(map(len, rows)) <= width
+
+
+def test_what_was_given_and_not_read_is_said_once(many: Report) -> None:
+    path = "runs/other/trace.json"
+    ignored = (Ignored(path, "older than the one that is judged."), Ignored("runs/notes.txt", "text."))
+    report = replace(many, run=replace(many.run, ignored=ignored), warnings=(f"2 traces: not judged: {path}.",))
+    text = render(report)
+    assert text.count("trace.json.") == 1
+    assert "ignored 1 file: notes.txt (text)" in text
+    refused = replace(
+        report, judged=False, findings=(), summary=Summary("Cannot judge: it is torn."), warnings=("it is torn.",)
+    )
+    assert render(refused).count("torn") == 1
+
+
+def test_no_price_is_said_once(many: Report) -> None:
+    assert "cost: no list price for this GPU is known; --price" in render(
+        replace(many, summary=replace(many.summary, cost=None))
+    )
+    asked = cost.price(replace(many, run=replace(many.run, gpus=(GpuCount("X", 1),))), hours=3)
+    assert render(asked).count("no list price") == 1
+
+
+def test_more_gpus_than_were_recorded(many: Report) -> None:
+    text = " ".join(render(cost.price(many, 2.60, gpus=64)).split())
+    assert "if all 64 GPUs are like the 1 recorded" in text
 
 
 def test_many_ranks_take_one_line(ranks: Report) -> None:

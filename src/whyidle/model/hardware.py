@@ -24,8 +24,8 @@ class ListPrice:
 
     @property
     def usd_per_gpu_hour(self) -> float:
-        """Return US dollars per GPU-hour."""
-        return self.usd_per_instance_hour / self.gpus
+        """Return US dollars per GPU-hour, to the cent, so that what is shown multiplies to what is shown."""
+        return round(self.usd_per_instance_hour / self.gpus, 2)
 
     @property
     def source(self) -> str:

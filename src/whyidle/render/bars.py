@@ -26,6 +26,25 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "unknown": ("unknown",),
 }
 
+# What each label means, in the order above; docs/method.md says how its causes are decided.
+MEANINGS: Mapping[str, str] = {
+    "waiting for data": "The thread that launches kernels is in the DataLoader, or in a range that loads data.",
+    "checkpoint": "The launching thread saves a model: torch.save, or a range named for it.",
+    "evaluation": "It is in a range named for evaluation or validation, and launches too little there.",
+    "logging": "It is in a logger, or in a range named for metrics.",
+    "blocking reads": "It waited for the GPU (.item(), synchronize), which ran dry before new work was launched.",
+    "memory allocation": "It is in cudaMalloc, cudaFree or their kin.",
+    "preparing copies": "It is on the host side of a copy to the GPU: pageable memory, many small tensors.",
+    "garbage collection": "Python's garbage collector stops it.",
+    "compilation": "torch.compile works, or code for the GPU is loaded at its first use.",
+    "host dispatch": "It runs PyTorch or Python code between launches: the host is slower than the GPU.",
+    "launch latency": "A launch is under way; each takes some microseconds.",
+    "between kernels": "Work is queued: the GPU goes from one kernel to the next, or waits for another stream.",
+    "waiting for peers": "A collective is queued and does not start.",
+    "stalled queue": "Work is queued, and the GPU does not start it, for no reason that was recorded.",
+    "unknown": "The recording does not say.",
+}
+
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 

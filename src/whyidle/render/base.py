@@ -17,6 +17,7 @@ class Look:
     color: bool = False
     unicode: bool = True  # False: draw with ASCII
     everything: bool = False  # all findings in full, and the tables behind the numbers
+    spaced: bool = False  # with an empty line before and after, as suits a screen
 
 
 class Renderer(ABC):

@@ -15,11 +15,11 @@ def details(report: Report, width: int) -> Iterator[Text]:
     """Yield the tables that there is something for."""
     detail = report.detail
     yield from _facts(report, width)
-    yield from _top("kernels by GPU time", detail.kernels, width, kernels=True)
-    yield from _top("operators by their own time", detail.operators, width, kernels=False)
+    yield from _top("kernels by GPU time", "of GPU time", detail.kernels, width, kernels=True)
+    yield from _top("operators by their own time", "of operators", detail.operators, width, kernels=False)
     if detail.copies:
         rows = [_copies(copies) for copies in detail.copies]
-        yield from _table(("copies", "count", "bytes", "time", "share"), rows, width)
+        yield from _table(("copies", "count", "bytes", "time", "of window"), rows, width)
     if detail.kernel_sizes:
         rows = [(_bucket(bucket), f"{bucket.count:,}", duration(bucket.total_s)) for bucket in detail.kernel_sizes]
         yield from _table(("kernels that take", "count", "time"), rows, width)
@@ -32,6 +32,7 @@ def _facts(report: Report, width: int) -> Iterator[Text]:
         "window": summary.window_s and duration(summary.window_s),
         "mean step": summary.step_time_mean_s and duration(summary.step_time_mean_s),
         "in the loader": _share(summary.data_wait_share, "of the window, the GPU busy or not"),
+        "times": "count from the start of the recording, as a trace viewer shows them",
         "peers": _share(summary.collective_wait_share, "of the window collectives wait for a peer"),
         "tensor cores": _share(summary.tensor_core_share, "of the time in matrix products and convolutions"),
         "launches": summary.launches_per_step and f"{summary.launches_per_step:,.0f} per step",
@@ -48,11 +49,11 @@ def _share(share: float | None, of: str) -> str:
     return "" if share is None else f"{percent(share)} {of}"
 
 
-def _top(title: str, items: Sequence[TopItem], width: int, *, kernels: bool) -> Iterator[Text]:
+def _top(title: str, of: str, items: Sequence[TopItem], width: int, *, kernels: bool) -> Iterator[Text]:
     if items:
         short = kernel_name if kernels else clean
         rows = [(short(item.name), f"{item.calls:,}", duration(item.total_s), percent(item.share)) for item in items]
-        yield from _table((title, "calls", "time", "share"), rows, width)
+        yield from _table((title, "calls", "time", of), rows, width)
 
 
 def _copies(copies: Copies) -> tuple[str, ...]:

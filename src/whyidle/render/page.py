@@ -1,4 +1,4 @@
-"""A rule's page at a terminal. The page is the rule's docstring; the numbers that it decides by follow."""
+"""A rule's page at a terminal: its docstring, what to change, and then the numbers that it decides by."""
 
 from __future__ import annotations
 
@@ -8,14 +8,36 @@ from itertools import groupby
 
 from rich.text import Text
 
+from whyidle.model.finding import Fix
+from whyidle.render.bars import GROUPS, MEANINGS
 from whyidle.render.base import Look
 from whyidle.render.lines import hang
+from whyidle.render.passages import EFFORT, code
 from whyidle.render.terminal import write
 from whyidle.rules.base import Rule, Threshold
 
+IGNORE = "## When to ignore it"
+
+# Causes that a finding may name beside its own and that have no rule yet.
+NO_RULE_YET = {
+    "compile.recompile": "torch.compile compiles again and again, since shapes or values that it took for fixed change",
+    "dist.accumulation_sync": "gradients are summed over the ranks in every micro-batch, not once per optimizer step",
+    "dist.fsdp_exposed_comm": "FSDP gathers or scatters parameters with no computation beside it",
+    "dist.input_straggler": "one rank gets its batches late, and all the others wait for it",
+    "dist.length_imbalance": "one rank has longer sequences than the others, which wait for it",
+    "dist.net_socket": "NCCL goes through plain sockets, not through InfiniBand, EFA or NVLink",
+    "host.debugger_overhead": "a debugger, tracer or coverage tool slows every line of Python down",
+    "host.gil_contention": "another Python thread holds the interpreter lock while the training thread wants to launch",
+    "hw.thermal": "a GPU clocks down since it is too hot or at its power limit",
+    "input.cpu_transform": "decoding, augmenting or tokenizing takes all CPU cores: more workers do not help",
+    "input.storage": "the workers wait for the disk or the network, not for the CPU",
+    "measure.async_timing": "the code waits for the GPU only to take times (torch.cuda.synchronize around a timer)",
+    "sync.logging_metrics": "metrics or logs are computed and read back in every step",
+}
+
 
 def page(rule: type[Rule], look: Look) -> str:
-    """Return what a rule is about, and its thresholds with their sources."""
+    """Return what a rule is about and what to change, then its thresholds with their sources."""
     return write(_page(rule, min(look.width, 100)), look)
 
 
@@ -24,29 +46,97 @@ def index(rules: Sequence[type[Rule]], look: Look) -> str:
     return write(_index(rules, min(look.width, 120)), look)
 
 
+def no_rule_yet(name: str, look: Look) -> str:
+    """Return what a cause is of which a finding says that it may be it, too."""
+    return write(
+        hang(Text(f"  {name}  ", style="bold"), Text(f"no rule yet. {_sentence(NO_RULE_YET[name])}"), look.width), look
+    )
+
+
+def label_of(name: str) -> str | None:
+    """Return the label of the picture that is meant: by itself, or by one of its causes; None if it is none."""
+    wanted = name.lower().replace("_", " ")
+    return next(
+        (
+            label
+            for label, causes in GROUPS.items()
+            if wanted in {label, *(cause.replace("_", " ") for cause in causes)}
+        ),
+        None,
+    )
+
+
+def idle_cause(label: str, rules: Sequence[type[Rule]], look: Look) -> str:
+    """Return what a label of the picture means, which causes it joins, and which rules speak of them."""
+    width = min(look.width, 100)
+    names = {f"idle_{cause}_share" for cause in GROUPS[label]}
+    speak = [rule.id for rule in rules if names & {*rule.uses, *(name for needed in rule.needs for name in needed)}]
+    lines = [
+        *hang(Text(f"  {label}  ", style="bold"), Text(MEANINGS[label]), width),
+        *hang(Text("  causes  ", style="bold"), Text(", ".join(GROUPS[label])), width),
+        *hang(Text("  rules   ", style="bold"), Text(", ".join(speak) or "none speaks of it"), width),
+    ]
+    return write(lines, look)
+
+
+def changes(rule: type[Rule]) -> list[Fix]:
+    """Return the changes that a rule asks for in the cases in which it speaks, each once."""
+    found: dict[str, Fix] = {}
+    for case in rule.cases:
+        if case.fires:
+            for finding in rule().diagnose(case.measurements()):
+                found |= {fix.title: fix for fix in finding.fixes if fix.title not in found}
+    return list(found.values())
+
+
+def sections(rule: type[Rule]) -> tuple[str, str]:
+    """Return a rule's docstring in two parts: up to when to ignore it, and that; between them stands what to change."""
+    about, mark, ignore = inspect.cleandoc(rule.__doc__ or "").partition(IGNORE)
+    return about.strip(), mark + ignore
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def _page(rule: type[Rule], width: int) -> Iterator[Text]:
-    yield Text()
+    about, ignore = sections(rule)
     yield Text(f"  {rule.id}", style="bold")
     yield Text()
-    for paragraph in inspect.cleandoc(rule.__doc__ or "").split("\n\n"):
+    yield from _prose(about, width)
+    fixes = changes(rule)
+    if fixes:
+        yield Text("  What to change", style="bold")
+    for fix in fixes:
+        risk = f"; {fix.risk}" if fix.risk else ""
+        yield from hang(Text("  "), Text(f"{fix.title} ({EFFORT[fix.effort]}{risk}):"), width)
+        for line in fix.change.splitlines():
+            yield from (Text(f"      {row}", style="cyan") for row in code(line, width - 6))
+        yield Text()
+    yield from _prose(ignore, width)
+    yield from _numbers(rule, width)
+
+
+def _numbers(rule: type[Rule], width: int) -> Iterator[Text]:
+    """Yield what the rule reads and decides by."""
+    yield Text("  The numbers behind it", style="bold")
+    thresholds = {name: value for name, value in vars(rule).items() if isinstance(value, Threshold)}
+    for name, value in thresholds.items():
+        head_text = f"  {name.replace('_', ' ')}: {float(value):g} {value.unit}"
+        yield from hang(Text(f"{head_text:<34}  "), Text(value.source), width, indent=36)
+    yield from hang(Text("  needs "), Text(" or ".join(" + ".join(names) for names in rule.needs)), width)
+    if rule.uses:
+        yield from hang(Text("  uses  "), Text(", ".join(rule.uses)), width)
+
+
+def _prose(text: str, width: int) -> Iterator[Text]:
+    for paragraph in filter(None, text.split("\n\n")):
         head, _, rest = paragraph.partition("\n")
         titled = head.startswith("## ")
         if titled:
             yield Text(f"  {head.removeprefix('## ')}", style="bold")
         yield from _paragraph(rest if titled else paragraph, width)
         yield Text()
-    thresholds = {name: value for name, value in vars(rule).items() if isinstance(value, Threshold)}
-    if thresholds:
-        yield Text("  Thresholds", style="bold")
-    for name, value in thresholds.items():
-        head_text = f"  {name.replace('_', ' ')}: {float(value):g} {value.unit}"
-        yield from hang(Text(f"{head_text:<34}  "), Text(value.source), width, indent=36)
-    needs = " or ".join(" + ".join(names) for names in rule.needs)
-    yield Text()
-    yield from hang(Text("  Needs ", style="bold"), Text(needs), width)
-    if rule.uses:
-        yield from hang(Text("  Uses  ", style="bold"), Text(", ".join(rule.uses)), width)
-    yield Text()
 
 
 def _paragraph(text: str, width: int) -> Iterator[Text]:
@@ -62,9 +152,9 @@ def _paragraph(text: str, width: int) -> Iterator[Text]:
 
 def _index(rules: Sequence[type[Rule]], width: int) -> Iterator[Text]:
     size = max((len(rule.id) for rule in rules), default=0)
-    for _, family in groupby(rules, key=lambda rule: rule.id.partition(".")[0]):
-        yield Text()
+    for number, (_, family) in enumerate(groupby(rules, key=lambda rule: rule.id.partition(".")[0])):
+        if number:
+            yield Text()
         for rule in family:
             about = inspect.cleandoc(rule.__doc__ or "").split("\n\n")[0].replace("\n", " ")
             yield from hang(Text(f"  {rule.id:<{size}}  ", style="bold"), Text(about), width)
-    yield Text()

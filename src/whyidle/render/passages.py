@@ -2,63 +2,105 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.text import Text
 
-from whyidle.model.finding import Estimate, Finding, Location, Severity, Summary
-from whyidle.render.lines import INDENT, LABEL, hang
+from whyidle.model.finding import EFFORT_COST, Effort, Estimate, Finding, Fix, Location, Severity, Summary
+from whyidle.render.lines import INDENT, LABEL, cut, hang, wrap
 from whyidle.render.words import basename, clean, duration, kernel_name, money, percent, shorten
 
 NAME = 60  # characters of a frame or kernel that tell it from others
 STYLE: Mapping[Severity, str] = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
+EFFORT: Mapping[Effort, str] = {"argument": "one argument", "setting": "a setting", "code": "code change"}
+
+# What a message ends with where the loss stands beside it.
+_COST = re.compile(r",?(?: which costs| of which| for which [^,;]*| for) <?\d+% of the [^,;]*$")
 
 
-def finding_lines(number: int, finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much of a finding there is room for; None: all of it."""
+
+    full: int | None = None  # findings in full, the others in two lines
+    seen: int | None = None  # lines on what shows it; where it shows has one of its own
+    change: int | None = None  # lines of the first fix; the others have one each
+
+
+def finding_lines(number: int, finding: Finding, summary: Summary, width: int, room: Room) -> Iterator[Text]:
     """Yield a finding in full."""
-    yield from hang(_head(number, finding), Text(clean(finding.message), style="bold"), width, indent=LABEL)
+    message = Text(clean(finding.message), style="bold")
+    yield from hang(_head(number, finding), message, width, indent=LABEL)
     yield from _worth(finding, summary, width)
     for index, fix in enumerate(finding.fixes):
-        for line, part in enumerate(fix.change.splitlines() or [fix.title]):
-            label = "" if line else "or" if index else "change"
-            yield from hang(_label(label), Text(clean(part), style="cyan"), width)
-    seen = clean(finding.seen)
-    where = place(finding.locations[0]) if finding.locations else ""
-    if seen and where and INDENT + len(seen) + 3 + len(where) <= width:
-        yield from hang(_label("seen"), Text(f"{seen}   {where}"), width)
-    else:
-        for index, text in enumerate(filter(None, (seen, where))):
-            yield from hang(_label("" if index else "seen"), Text(text), width)
+        yield from _change("or" if index else "change", fix, width, room if not index or room.change is None else ONE)
+    one = None if room.seen is None else 1
+    label = "seen"
+    if finding.seen and (room.seen != 0 or not finding.locations):
+        yield from hang(_label(label), Text(clean(finding.seen)), width, most=room.seen or one)
+        label = ""
+    if finding.locations:
+        several = len(summary.devices) > 1
+        where = place(finding.locations[0]) if one is None else _time_and_name(finding.locations[0], several)
+        yield from hang(_label(label), Text(where), width, most=one)
     if finding.candidates:
-        yield from hang(_label("or else"), Text(", ".join(map(clean, finding.candidates))), width)
+        others = ", ".join(map(clean, finding.candidates))
+        yield from hang(_label(""), Text(f"could also be {others}"), width, most=one)
 
 
-def one_line(number: int, finding: Finding, width: int) -> Text:
-    """Return a finding in one line: its message, cut, and its loss."""
+ONE = Room(change=1)
+
+
+def compact(number: int, finding: Finding, width: int) -> Iterator[Text]:
+    """Yield a finding in two lines: what is wrong, and what is lost and what to change."""
     head = _head(number, finding)
-    lost = f"  {percent(finding.lost_share)}" if finding.lost_share else ""
-    return Text.assemble(head, shorten(clean(finding.message), width - len(head) - len(lost)), lost)
+    message = _COST.sub("", clean(finding.message).rstrip("."))
+    yield Text.assemble(head, shorten(message, width - len(head)))
+    lost = percent(finding.lost_share) if finding.lost_share else ""
+    change = (finding.fixes[0].change.splitlines() or [finding.fixes[0].title])[0] if finding.fixes else ""
+    text = "   change  ".join(filter(None, (lost, clean(change))))
+    if text:
+        yield Text.assemble(_label("lost" if lost else "change"), (shorten(text, width - INDENT), "dim"))
+
+
+def tag(finding: Finding) -> str:
+    """Return what the order rests on besides the loss: the effort of the best fix, and how sure we are."""
+    sure = "sure" if finding.confidence >= 0.8 else "likely" if finding.confidence >= 0.5 else "unsure"
+    best = max(finding.fixes, key=lambda fix: fix.applies / EFFORT_COST[fix.effort], default=None)
+    return sure if best is None else f"{EFFORT[best.effort]} · {sure}"
 
 
 def place(location: Location) -> str:
-    """Return where to look: "trace.json.gz rank 0, step 7, 0.123-0.190 s, in train.py(9): step", "train.py:12"."""
+    """Return where to look: "trace.json.gz rank 0, step 7, at 0.123-0.190 s of the recording, in step", "train.py:12".
+
+    Times count from the start of the recording, as a trace viewer shows them.
+    """
     name = basename(location.file)
     if location.line is not None:
         return f"{name}:{location.line}" + (f":{location.column}" if location.column is not None else "")
+    return f"{name} {_time_and_name(location, which=True)}".rstrip()
+
+
+def _time_and_name(location: Location, which: bool) -> str:
+    """Return when and in what, and on which device if there are several; or else the file."""
     parts = []
-    if location.rank is not None:
+    if location.rank is not None and which:
         parts.append(f"rank {location.rank}")
-    if location.device is not None and location.rank is None:
+    if location.device is not None and location.rank is None and which:
         parts.append(f"GPU {location.device}")
     if location.step is not None:
         parts.append(f"step {location.step}")
     if location.start_s is not None and location.end_s is not None:
         # as many decimals as it takes to tell the ends apart
         decimals = next((n for n in (3, 4, 5) if location.end_s - location.start_s >= 10 ** (1 - n)), 6)
-        parts.append(f"{location.start_s:.{decimals}f}\N{EN DASH}{location.end_s:.{decimals}f} s")
+        span = f"{location.start_s:.{decimals}f}\N{EN DASH}{location.end_s:.{decimals}f} s"
+        parts.append(f"at {span} of the recording")
     if location.name:
         parts.append(f"in {shorten(kernel_name(clean(location.name)), NAME)}")
-    return f"{name} {', '.join(parts)}".rstrip()
+    return ", ".join(parts)
 
 
 def _head(number: int, finding: Finding) -> Text:
@@ -71,13 +113,35 @@ def _label(word: str) -> Text:
     return Text(f"     {word:<{INDENT - 5}}", style="dim")
 
 
+def _change(label: str, fix: Fix, width: int, room: Room) -> Iterator[Text]:
+    """Yield what to type; where one line has to do for several, the name of the fix."""
+    lines = fix.change.splitlines() or [fix.title]
+    if room.change == 1 and len(lines) > 1:
+        lines = [fix.title]
+    rows = [row for line in lines for row in code(clean(line), width - INDENT)]
+    for index, row in enumerate(cut(rows, room.change, width - INDENT)):
+        yield Text.assemble(_label("" if index else label), (row, "cyan"))
+
+
+def code(line: str, width: int) -> list[str]:
+    """Return a line of code as rows; a comment too long to stand beside it stands under it, so that both paste."""
+    before, mark, comment = line.partition("  # ")
+    if mark and before.strip() and cell_len(line) > width:
+        margin = " " * (len(before) - len(before.lstrip()))
+        return [*wrap(before.rstrip(), width, width), *wrap(f"{margin}# {comment}", width, width)]
+    return wrap(line, width, width)
+
+
 def _worth(finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
     """Yield what the best fix would bring where it was replayed, else what is lost."""
     fix = next((fix for fix in finding.fixes if fix.predicted and "step_time_s" in fix.predicted), None)
     if fix is not None and fix.predicted is not None and summary.step_time_s is not None:
-        yield from hang(_label("worth"), Text(_predicted(fix.predicted, summary)), width)
-    elif finding.lost_share:  # 0 where nothing is wrong: none.compute_bound
-        yield from hang(_label("lost"), Text(_lost(finding.lost_share, summary)), width)
+        label, text = "worth", _predicted(fix.predicted, summary)
+    elif finding.lost_share:
+        label, text = "lost", _lost(finding.lost_share, summary)
+    else:  # nothing is wrong: none.compute_bound
+        return
+    yield from hang(_label(label), Text(text), width, tail=Text(f"· {tag(finding)}", style="dim"))
 
 
 def _predicted(predicted: Mapping[str, Estimate], summary: Summary) -> str:
@@ -91,13 +155,16 @@ def _predicted(predicted: Mapping[str, Estimate], summary: Summary) -> str:
 
 
 def _lost(share: float, summary: Summary) -> str:
-    if summary.step_time_s is None:
+    """Return the loss as a share and as time. The share is of the window, so its time is that of the mean step."""
+    if not summary.steps:
         return f"{percent(share)} of the time" + _dollars(share, summary)
-    return f"{percent(share)} of the step, {duration(share * summary.step_time_s)}" + _dollars(share, summary)
+    mean = summary.window_s / summary.steps if summary.window_s else summary.step_time_mean_s or summary.step_time_s
+    time = f", {duration(share * mean)}" if mean else ""
+    return f"{percent(share)} of the step{time}" + _dollars(share, summary)
 
 
 def _dollars(share: float, summary: Summary) -> str:
     if summary.cost is None or share <= 0:
         return ""
     hourly = summary.cost.usd_per_gpu_hour
-    return f"; {money(share * hourly)} of each {money(hourly)} GPU-hour"
+    return f", {money(share * hourly)} per GPU-hour"

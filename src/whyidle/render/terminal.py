@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from rich.console import Console
 from rich.text import Text
@@ -14,18 +15,22 @@ from whyidle.render.bars import Bar, bars, draw
 from whyidle.render.base import Look, Renderer
 from whyidle.render.detail import details
 from whyidle.render.lines import LABEL, columns, hang
-from whyidle.render.passages import finding_lines, one_line
-from whyidle.render.words import basename, clean, duration, gpu_name, money, percent, plural
+from whyidle.render.notes import notes
+from whyidle.render.passages import Room, compact, finding_lines
+from whyidle.render.words import clean, duration, gpu_name, percent, plural
 
-# What fits on a screen of 40 lines; --all shows the rest.
-_FULL_FINDINGS = 5
-_MOST_HOWS = 3
-_MOST_WARNINGS = 5
+# A screen has 40 lines; 36 leave room for the command and the prompt. The first of these that fits is shown.
+SCREEN = 36
+ROOMS = tuple(Room(full, seen, change=3) for full in (3, 2, 1) for seen in (2, 1, 0))
+_MOST_FINDINGS = 6  # by default, in full or not
+_OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
+
+_FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
 
 # One column each, so that nothing moves.
 _ASCII = str.maketrans(
-    {"█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": " ", "▎": " ", "▏": " "}
-    | {"·": "-", "\N{EN DASH}": "-", "→": ">", "…": "~", "µ": "u", "≥": ">", "≤": "<"}
+    {"█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "|", "▎": "|", "▏": "|", "\N{MULTIPLICATION SIGN}": "x"}
+    | {"÷": "/", "·": "-", "\N{EN DASH}": "-", "→": ">", "…": "~", "µ": "u", "≥": ">", "≤": "<"}
 )  # fmt: skip
 
 
@@ -36,7 +41,11 @@ class Terminal(Renderer):
 
     def render(self, report: Report, look: Look) -> str:
         width = min(max(look.width, 60), 120)
-        return write(_lines(report, width, look.everything), look)
+        if look.everything:
+            return write(_lines(report, width, None), look)
+        tries = (list(_lines(report, width, room)) for room in ROOMS)
+        lines = next((lines for lines in tries if len(lines) <= SCREEN), None)
+        return write(_lines(report, width, ROOMS[-1]) if lines is None else lines, look)
 
 
 def write(lines: Iterable[Text], look: Look) -> str:
@@ -56,34 +65,26 @@ def write(lines: Iterable[Text], look: Look) -> str:
         line.rstrip()
         console.print(line, soft_wrap=True)
     text = stream.getvalue()
+    text = f"\n{text}\n" if look.spaced else text
     return text if look.unicode else text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
 
 
-def _lines(report: Report, width: int, everything: bool) -> Iterator[Text]:
-    """Yield the report from top to bottom."""
-    healthy = report.healthy
-    yield Text()
+def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:
+    """Yield the report from top to bottom; all of it where there is no limit to the room."""
+    everything = room is None
+    in_full = everything or not report.healthy
     yield from _headline(report, width)
-    if report.judged and (everything or not healthy):
+    if report.judged and in_full:
         yield from _picture(report.summary, width)
     yield from _ranks(report.summary, width)
-    if everything or not healthy:
-        yield from _findings(report.findings, report, width, everything)
-    else:  # nothing but small things, and what says once more that all is well
-        small = tuple(finding for finding in report.findings if finding.lost_share)
-        yield from _findings(small, report, width, everything)
-    notes = [
-        *_cost(report.summary, width, everything or not healthy),
-        *_not_judged(report, width, everything),
-        *_other_files(report, width),
-        *_warnings(report, width, everything),
-    ]
-    if notes:
+    if in_full:
+        yield from _findings(report, width, room or Room())
+    said = list(notes(report, width, everything=everything))
+    if said:
         yield Text()
-        yield from notes
+        yield from said
     if everything:
         yield from details(report, width)
-    yield Text()
 
 
 def _headline(report: Report, width: int) -> Iterator[Text]:
@@ -113,7 +114,9 @@ def _facts(report: Report) -> list[str]:
     if summary.steps:
         facts.append(plural(summary.steps, "step"))
     if summary.step_time_s is not None:
-        facts.append(f"{duration(summary.step_time_s)}/step")
+        median, mean = summary.step_time_s, summary.step_time_mean_s
+        differ = mean is not None and abs(mean - median) > _FAR * median
+        facts.append(f"{duration(median)}/step" + (f", mean {duration(mean)}" if differ and mean is not None else ""))
     elif summary.window_s is not None:
         facts.append(f"{duration(summary.window_s)} recorded")
     return facts
@@ -166,82 +169,45 @@ def _device(device: DeviceBusy, devices: tuple[DeviceBusy, ...]) -> str:
     return f"rank {device.rank}" + (f" GPU {device.device}" if several else "")
 
 
-def _findings(findings: Sequence[Finding], report: Report, width: int, everything: bool) -> Iterator[Text]:
-    summary = report.summary
+def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
+    findings = report.findings
+    shown = findings if room.full is None else findings[:_MOST_FINDINGS]
     full = 0
-    after_full = True
-    for number, finding in enumerate(findings, start=1):
-        in_full = everything or (finding.severity != "low" and full < _FULL_FINDINGS)
-        if in_full or after_full:
+    apart = True
+    for number, finding in enumerate(shown, start=1):
+        in_full = room.full is None or (finding.severity != "low" and full < room.full)
+        if apart or in_full:
             yield Text()
-        after_full = in_full
+        apart = in_full
+        full += in_full
         if in_full:
-            full += 1
-            yield from finding_lines(number, finding, summary, width)
+            yield from finding_lines(number, finding, report.summary, width, room)
         else:
-            yield one_line(number, finding, width)
-    if report.judged and not report.findings and not report.healthy:
+            yield from compact(number, finding, width)
+    if len(findings) > len(shown):
+        yield Text(f"     and {plural(len(findings) - len(shown), 'more finding')}: --all", style="dim")
+    if len(findings) > 1:
+        yield from _about_the_list(findings, report.summary, width)
+    if report.judged and not findings and not report.healthy:
         yield Text()
         yield from hang(Text("  "), Text(_no_finding(report)), width)
 
 
+def _about_the_list(findings: Sequence[Finding], summary: Summary, width: int) -> Iterator[Text]:
+    """Yield what a reader would stumble over: an order that is not that of the losses, losses that do not add up."""
+    says = []
+    lost = [finding.lost_share or 0.0 for finding in findings]
+    if any(one < following for one, following in pairwise(lost)):
+        says.append("order: saving \N{MULTIPLICATION SIGN} certainty ÷ effort")
+    busy = [finding.rule.startswith(("compute.", "compile.")) and bool(finding.lost_share) for finding in findings]
+    of_idle = sum(share for share, in_busy in zip(lost, busy, strict=True) if not in_busy)
+    if of_idle > (summary.gpu_idle_share or 0.0) + _OVERLAP or (any(busy) and of_idle > 0):
+        says.append("shares overlap: fixing one shrinks others")
+    if says:
+        yield from hang(Text("  "), Text("; ".join(says), style="dim"), width)
+
+
 def _no_finding(report: Report) -> str:
-    judged = "No rule that could be asked found a cause worth 2% of the step."
+    of = "step" if report.summary.steps else "time"
+    judged = f"No rule that could be asked found a cause worth 2% of the {of}."
     return judged + (" --all shows where the time goes." if report.detail.kernels else "")
-
-
-def _cost(summary: Summary, width: int, always: bool) -> Iterator[Text]:
-    cost = summary.cost
-    if cost is None or not (always or cost.hours is not None or cost.price_source == "--price"):
-        return
-    hourly = cost.usd_per_gpu_hour * cost.gpus
-    text = f"{money(cost.idle_usd_per_hour)} of {money(hourly)} per hour is idle time"
-    if cost.total_usd is not None and cost.idle_usd is not None and cost.hours is not None:
-        text += f", {money(cost.idle_usd)} of {money(cost.total_usd)} in {cost.hours:g} h"
-    text += f" ({plural(cost.gpus, 'GPU')} at {money(cost.usd_per_gpu_hour)} per GPU-hour; {clean(cost.price_source)})"
-    yield from hang(Text("  cost: ", style="bold"), Text(text), width)
-
-
-def _not_judged(report: Report, width: int, everything: bool) -> Iterator[Text]:
-    """Yield what could not be asked, by how to get the evidence: most rules first."""
-    by_how: dict[str, list[str]] = {}
-    for unknown in report.unknown:
-        by_how.setdefault(clean(unknown.how), []).append(unknown.rule)
-    ranked = sorted(by_how.items(), key=lambda item: -len(item[1]))
-    shown = ranked if everything else [] if report.healthy else ranked[:_MOST_HOWS]
-    for how, rules in shown:
-        names = ", ".join(rules) if everything else _families(rules)
-        yield from hang(Text("  not judged: ", style="bold"), Text(f"{names}. To judge: {how}."), width)
-    rest = sum(len(rules) for _, rules in ranked[len(shown) :])
-    if rest:
-        yield from hang(
-            Text("  not judged: ", style="bold"),
-            Text(f"{plural(rest, 'more rule' if shown else 'rule')}: see --all."),
-            width,
-        )
-
-
-def _families(rules: list[str]) -> str:
-    """Return "compute (2), memory.allocator": a family with its number of rules, a single rule by its name."""
-    families: dict[str, list[str]] = {}
-    for rule in rules:
-        families.setdefault(rule.partition(".")[0], []).append(rule)
-    return ", ".join(
-        members[0] if len(members) == 1 else f"{family} ({len(members)} rules)" for family, members in families.items()
-    )
-
-
-def _other_files(report: Report, width: int) -> Iterator[Text]:
-    ignored = report.run.ignored
-    if ignored:
-        names = "; ".join(f"{basename(file.path)} ({clean(file.why).rstrip('.')})" for file in ignored[:3])
-        more = f"; and {len(ignored) - 3:,} more" if len(ignored) > 3 else ""
-        head = Text(f"  ignored {plural(len(ignored), 'file')}: ", style="bold")
-        yield from hang(head, Text(names + more), width, indent=14)
-
-
-def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
-    shown = report.warnings if everything else report.warnings[:_MOST_WARNINGS]
-    rest = len(report.warnings) - len(shown)
-    for warning in (*shown, *([f"{rest:,} more: see --all"] if rest else [])):
-        yield from hang(Text("  warning: ", style="bold yellow"), Text(clean(warning)), width)

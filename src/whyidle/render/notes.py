@@ -1,0 +1,138 @@
+"""What stands below the findings: what idle time costs, what was not judged, what is doubtful."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from rich.text import Text
+
+from whyidle.model.finding import Report
+from whyidle.render.lines import hang
+from whyidle.render.words import basename, clean, money, plural
+
+_MOST_WARNINGS = 4
+
+
+def notes(report: Report, width: int, *, everything: bool) -> Iterator[Text]:
+    """Yield the notes, the most useful first."""
+    yield from _cost(report, width, everything)
+    yield from _warnings(report, width, everything)
+    yield from _other_files(report, width, everything)
+    if everything:
+        yield from _how_to_judge(report, width)
+        return
+    if not report.healthy:
+        yield from _not_judged(report, width)
+    if report.judged:
+        yield from _more(report, width)
+
+
+def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
+    cost = report.summary.cost
+    if cost is None:
+        if report.judged and not report.healthy and report.summary.gpu_idle_share is not None:
+            yield from hang(Text("  cost: ", style="dim"), Text(_unpriced(report), style="dim"), width)
+        return
+    asked = cost.hours is not None or cost.price_source == "your price"
+    if not (everything or asked or not report.healthy):
+        return
+    hourly = cost.usd_per_gpu_hour * cost.gpus
+    text = f"{money(cost.idle_usd_per_hour)} of {money(hourly)} per hour is idle"
+    if cost.total_usd is not None and cost.idle_usd is not None and cost.hours is not None:
+        text += f", {money(cost.idle_usd)} of {money(cost.total_usd)} in {cost.hours:g} h"
+    source = clean(cost.price_source)
+    if not everything and "list price" in source:
+        source = "list price"
+    text += f" ({plural(cost.gpus, 'GPU')} at {money(cost.usd_per_gpu_hour)}, {source})"
+    seen = sum(gpu.count for gpu in report.run.gpus) or len(report.summary.devices)
+    if 0 < seen < cost.gpus:
+        text += f", if all {cost.gpus:,} GPUs are like the {seen:,} recorded"
+    yield from hang(Text("  cost: ", style="bold"), Text(text), width)
+
+
+def _unpriced(report: Report) -> str:
+    """Say why there is no cost. Where a number was asked for, that is a warning already."""
+    told = next((warning for warning in report.warnings if warning.startswith("no cost: ")), "")
+    return clean(told).removeprefix("no cost: ") or "no list price for this GPU is known; --price USD per GPU-hour"
+
+
+def _not_judged(report: Report, width: int) -> Iterator[Text]:
+    """Yield which rules could not be asked, in one line."""
+    if report.unknown:
+        names = _families(unknown.rule for unknown in report.unknown)
+        yield from hang(Text("  not judged: ", style="dim"), Text(names, style="dim"), width, most=1)
+
+
+def _how_to_judge(report: Report, width: int) -> Iterator[Text]:
+    """Yield every rule that could not be asked, by how to get its evidence: most rules first."""
+    by_how: dict[str, list[str]] = {}
+    for unknown in report.unknown:
+        by_how.setdefault(clean(unknown.how), []).append(unknown.rule)
+    for how, rules in sorted(by_how.items(), key=lambda item: -len(item[1])):
+        yield from hang(Text("  not judged: ", style="bold"), Text(f"{', '.join(rules)}. To judge: {how}."), width)
+
+
+def _families(rules: Iterable[str]) -> str:
+    """Return "compute (2 rules), memory.allocator_thrash": a family with its number, a single rule by its name."""
+    families: dict[str, list[str]] = {}
+    for rule in rules:
+        families.setdefault(rule.partition(".")[0], []).append(rule)
+    return ", ".join(
+        members[0] if len(members) == 1 else f"{family} ({len(members)} rules)" for family, members in families.items()
+    )
+
+
+def _other_files(report: Report, width: int, everything: bool) -> Iterator[Text]:
+    """Yield what else lay there, less what a warning names already."""
+    ignored = [
+        file for file in report.run.ignored if everything or not any(file.path in said for said in report.warnings)
+    ]
+    if ignored:
+        most = len(ignored) if everything else 2
+        names = "; ".join(f"{basename(file.path)} ({clean(file.why).rstrip('.')})" for file in ignored[:most])
+        more = f"; and {len(ignored) - most:,} more" if len(ignored) > most else ""
+        head = Text(f"  ignored {plural(len(ignored), 'file')}: ", style="bold")
+        yield from hang(head, Text(names + more), width, indent=14, most=None if everything else 1)
+
+
+def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
+    """Yield the warnings that the verdict and the cost do not say already."""
+    warnings = [
+        warning
+        for warning in report.warnings
+        if warning.rstrip(".") not in report.summary.verdict
+        and not (warning.startswith("no cost: ") and report.judged and report.summary.gpu_idle_share is not None)
+    ]
+    shown = warnings if everything else warnings[:_MOST_WARNINGS]
+    rest = len(warnings) - len(shown)
+    for warning in (*shown, *([f"{rest:,} more: --all"] if rest else [])):
+        text = clean(warning)
+        if not everything:
+            text = _by_name(text, report)
+        yield from hang(Text("  warning: ", style="bold yellow"), Text(text), width)
+
+
+def _by_name(text: str, report: Report) -> str:
+    """Return a warning in which files are called by their names; where they lie was typed a moment ago."""
+    paths = {clean(path) for path in (*(f.path for f in report.run.evidence), *(f.path for f in report.run.ignored))}
+    for path in sorted(paths, key=len, reverse=True):
+        text = re.sub(rf"(?<!\S){re.escape(path)}(?=[:,;.\s]|$)", lambda _, path=path: basename(path), text)  # type: ignore[misc]
+    return text
+
+
+def _more(report: Report, width: int) -> Iterator[Text]:
+    """Yield where to read on."""
+    text = ""
+    if report.healthy:
+        parts = []
+        small = sum(1 for finding in report.findings if finding.lost_share)
+        if small:
+            parts.append(plural(small, "small finding"))
+        if report.unknown:
+            parts.append(f"{plural(len(report.unknown), 'rule')} not judged")
+        text = f"{', '.join(parts)}: --all" if parts else ""
+    elif report.findings:
+        text = "whyidle explain RULE: why, and when to ignore it; --all: everything"
+    if text:
+        yield from hang(Text("  "), Text(text, style="dim"), width)
