@@ -6,6 +6,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from whyidle.cli import main
+from whyidle.model.finding import CAUSES
+from whyidle.render.bars import GROUPS, MEANINGS
+from whyidle.render.page import NO_RULE_YET
 from whyidle.rules import all_rules
 from whyidle.rules.base import Threshold
 
@@ -22,10 +25,19 @@ def test_cost_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert (found["total_usd"], found["idle_usd"]) == (499.20, 299.52)
     assert [(row["busy"], row["usd"]) for row in found["table"]] == [(0.6, 332.80), (0.8, 249.60), (0.95, 210.19)]
+    assert found["today"] == {"busy": 0.4, "hours": 24.0, "usd": 499.20}
+    assert found["price_source"] == "your price"
+
+
+def test_numbers_as_people_type_them(capsys: pytest.CaptureFixture[str]) -> None:
+    main(ASKED)
+    plain = capsys.readouterr().out
+    assert main(["cost", "--gpus", "8", "--price", "$2.60", "--hours", "24h", "--busy", "40%"]) == 0
+    assert capsys.readouterr().out == plain
 
 
 def test_cost_at_a_list_price_says_whose(capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
-    assert main(["cost", "--gpu", "h100", "--hours", "24", "--busy", "0.97"]) == 0
+    assert main(["cost", "--gpu", "h100 sxm", "--hours", "24", "--busy", "0.97"]) == 0
     assert capsys.readouterr().out == snapshot
 
 
@@ -51,3 +63,39 @@ def test_a_typo_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
     for typo in ("workers_zero", "input.worker_zero", "INPUT.WORKERS_ZERO"):
         assert main(["explain", typo]) == 2
         assert "did you mean input.workers_zero" in capsys.readouterr().err
+
+
+def test_what_to_change_stands_before_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "input.workers_zero"]) == 0
+    page = capsys.readouterr().out
+    heads = ("Why it costs time", "How we know", "What to change", "When to ignore it", "The numbers behind it")
+    places = [page.index(head) for head in heads]
+    assert places == sorted(places)
+    assert "DataLoader(..., num_workers=" in page
+
+
+@pytest.mark.parametrize("name", ["host dispatch", "dispatch", "Launch_Latency", *CAUSES])
+def test_every_cause_of_idle_time_is_explained(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *name.split()]) == 0
+    assert "  causes  " in capsys.readouterr().out
+
+
+def test_every_label_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(GROUPS)
+    assert sorted(cause for causes in GROUPS.values() for cause in causes) == sorted(CAUSES)
+
+
+def test_everything_that_a_finding_may_also_be_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    known = {rule.id for rule in all_rules()}
+    named = {
+        candidate
+        for rule in all_rules()
+        for case in rule.cases
+        if case.fires
+        for finding in rule().diagnose(case.measurements())
+        for candidate in finding.candidates
+    }
+    assert named <= known | set(NO_RULE_YET)
+    for name in set(NO_RULE_YET) - known:
+        assert main(["explain", name]) == 0
+        assert "no rule yet" in capsys.readouterr().out

@@ -27,8 +27,24 @@ def recording(path: Path) -> dict[str, Any]:
 def test_tells_the_whole_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo"]) == 0
     screen = capsys.readouterr().out
-    for part in ("simulated", "Your GPU was idle", "input.workers_zero", "num_workers=4", "ms/step", "prof.step()"):
+    for part in ("simulated", "Your GPU was idle", "input.workers_zero", "num_workers=4", "ms/step", "--record"):
         assert part in screen
+
+
+def test_fits_a_small_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["demo"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 38
+    assert max(map(len, lines)) <= 80
+
+
+def test_how_to_record_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--record"]) == 0
+    recipe = capsys.readouterr().out
+    compile(recipe, "recipe", "exec")
+    assert max(map(len, recipe.splitlines())) <= 80
+    assert "prof.step()" in recipe
 
 
 def test_json_is_the_report_on_the_recording_from_before(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,13 +25,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: arguments without the program's name; None takes them from the process.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments in (["--version"], ["-V"]):
+    if sys.stderr is None:  # closed by the caller (`2>&-`)
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as the process
+    if sys.stdout is None:
+        sys.stderr.write("whyidle: standard output is closed, so nothing can be shown\nhint: -o FILE writes a report\n")
+        return 2
+    if arguments in (["--version"], ["-V"], ["version"]):
         # Before anything heavy is imported: scripts and prompts ask this often.
         sys.stdout.write(f"whyidle {__version__}\n")
         return 0
     try:
         code: int = importlib.import_module("whyidle.cli._verbs").run(arguments)
         sys.stdout.flush()
+        if code == INTERRUPTED:  # typer makes this of it
+            raise KeyboardInterrupt
     except WhyIdleError as error:
         clean = importlib.import_module("whyidle.render.words").clean
         for head, text in (("whyidle: ", error.message), ("hint: ", error.hint)):
@@ -38,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sys.stderr.write(head + "\n".join(map(clean, text.splitlines())) + "\n")
         return 2
     except KeyboardInterrupt:
+        sys.stderr.write("stopped.\n")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (`| head`).

@@ -108,9 +108,20 @@ def _look(stream: TextIO, color: bool, everything: bool) -> Look:
     except (UnicodeEncodeError, LookupError):
         unicode = False
     return Look(
-        # COLUMNS counts in a pipe too: it was set on purpose.
-        width=shutil.get_terminal_size((100, 24)).columns if terminal or "COLUMNS" in os.environ else 100,
+        width=_width(stream),
         color=color and terminal and not dumb and not os.environ.get("NO_COLOR"),
         unicode=unicode,
         everything=everything,
+        spaced=terminal,
     )
+
+
+def _width(stream: TextIO) -> int:
+    """Return COLUMNS, which counts in a pipe too since it was set on purpose; else what the terminal has."""
+    if "COLUMNS" in os.environ or stream.isatty():
+        return shutil.get_terminal_size((100, 24)).columns
+    try:
+        # A pager or `tee` shows the report in the terminal where errors go.
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 100
+    except (OSError, ValueError, AttributeError):
+        return 100

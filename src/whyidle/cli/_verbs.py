@@ -29,8 +29,13 @@ _HELP = """Tells you why your GPU is idle, what to change, and what that is wort
     whyidle runs/resnet50/
     whyidle trace.json.gz --price 2.60
 
-Exit code: 0 judged, nothing at medium or above; 1 findings there; 2 could not judge, or wrong usage.
+To record your job: whyidle demo --record
+
+Exit code: 0 judged, no finding of 5% of the step or more; 1 there is one; 2 could not judge, or wrong usage.
 """
+
+# Named in the docs as coming; who types one is told so.
+LATER = ("compare", "lint", "run", "sweep", "watch")
 
 
 def verbs() -> tuple[str, ...]:
@@ -67,7 +72,9 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments:
         run(["--help"])
         return 2
-    first, *_ = arguments = list(arguments)
+    first, *rest = arguments = list(arguments)
+    if first == "help":
+        return run([*rest[:1], "--help"])
     if first not in known and first not in {"-h", "--help"}:
         if not first.startswith("-"):
             _check_path(first, known)
@@ -93,6 +100,8 @@ def _check_path(first: str, known: Sequence[str]) -> None:
         there = False
     if there or "://" in first:
         return
+    if first in LATER:
+        raise WhyIdleError(f"`whyidle {first}` comes in a later version", f"today there are: {', '.join(known)}")
     if re.search(r"[/\\.*]", first):
         raise WhyIdleError(f"no such file or folder: {first}", "whyidle PATH, where PATH holds a recording of your job")
     close = difflib.get_close_matches(first, known, n=1)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from whyidle import cost as costing
+from whyidle.cli import _numbers as numbers
 from whyidle.cli._destination import destination
 from whyidle.errors import WhyIdleError
 from whyidle.model.hardware import PRICED_GPUS, list_price
@@ -14,24 +15,34 @@ from whyidle.render.bill import bill_json, bill_text
 
 
 def cost(
-    hours: Annotated[float, typer.Option("--hours", metavar="H", help="How long the job runs.")],
-    busy: Annotated[float, typer.Option("--busy", metavar="SHARE", help="Share of it in which the GPUs work, 0-1.")],
-    gpus: Annotated[int, typer.Option("--gpus", metavar="N", help="GPUs that the job rents.")] = 1,
-    price: Annotated[float | None, typer.Option("--price", metavar="USD", help="What one GPU costs per hour.")] = None,
+    hours: Annotated[float, typer.Option("--hours", parser=numbers.hours, metavar="H", help="How long the job runs.")],
+    busy: Annotated[
+        float,
+        typer.Option(
+            "--busy", parser=numbers.share, metavar="SHARE", help="Share of it in which the GPUs work: 0.40, 40%."
+        ),
+    ],
+    gpus: Annotated[
+        int, typer.Option("--gpus", parser=numbers.count, metavar="N", help="GPUs that the job rents.")
+    ] = 1,
+    price: Annotated[
+        float | None, typer.Option("--price", parser=numbers.usd, metavar="USD", help="What one GPU costs per hour.")
+    ] = None,
     gpu: Annotated[
-        str | None, typer.Option("--gpu", metavar="NAME", help='Take the list price of this GPU: "H100", "A100 80GB".')
+        str | None,
+        typer.Option("--gpu", metavar="NAME", help='Or take the list price of this GPU: "H100 SXM", "A100 80GB".'),
     ] = None,
     format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
 ) -> int:
-    """Price a job, its waiting, and the same work on busier GPUs.
+    """Say what a job costs, and what it would cost if its GPUs waited less.
 
-    The work is fixed, so hours = busy hours / busy share. That is the most a fix can bring: one cause less
-    may leave others.
+    `whyidle PATH` says how busy they are. The same work on GPUs that are twice as busy takes half the time;
+    that is the most that fixing a wait can bring.
 
     For example:
 
-        whyidle cost --gpus 8 --price 2.60 --hours 24 --busy 0.40
-        whyidle cost --gpus 8 --gpu H100 --hours 24 --busy 0.40 --format json
+        whyidle cost --gpus 8 --price 2.60 --hours 24 --busy 40%
+        whyidle cost --gpus 8 --gpu "H100 SXM" --hours 24 --busy 40% --format json
     """
     if format not in {"terminal", "json"}:
         raise WhyIdleError(f"no format is called {format!r}", "formats: json, terminal")
@@ -39,19 +50,24 @@ def cost(
     usd, source = _price(price, gpu)
     bill = costing.bill(gpus, usd, hours, busy)
     with destination() as out:
-        text = bill_json(bill) if format == "json" else bill_text(bill, source)
-        out.write(text)
+        out.write(bill_json(bill, source) if format == "json" else bill_text(bill, source))
     return 0
 
 
 def _price(price: float | None, gpu: str | None) -> tuple[float, str]:
     """Return US dollars per GPU-hour and where the number comes from."""
+    if price is not None and gpu is not None:
+        raise WhyIdleError("--price and --gpu both say what a GPU costs", "give one of the two")
     if price is not None:
-        return price, "--price"
+        return price, "your price"
     if gpu is None:
-        raise WhyIdleError("what does a GPU cost?", '--price 2.60, or --gpu "H100" for its list price')
+        raise WhyIdleError("what does a GPU cost?", '--price 2.60, or --gpu "H100 SXM" for its list price')
     listed = list_price(gpu)
-    if listed is None:
-        alike = [name for name in PRICED_GPUS if gpu.strip().lower() in name.lower()]
-        raise WhyIdleError(f"no list price for {gpu!r}", f"--price USD, or one of: {', '.join(alike or PRICED_GPUS)}")
+    asked = gpu.strip().lower()
+    alike = [name for name in PRICED_GPUS if asked == name.lower()] or [
+        name for name in PRICED_GPUS if asked in name.lower()
+    ]
+    if listed is None or len(alike) > 1:
+        what = f"{gpu!r} can be several GPUs" if len(alike) > 1 else f"no list price for {gpu!r}"
+        raise WhyIdleError(what, f"--price USD, or --gpu with one of: {', '.join(alike or PRICED_GPUS)}")
     return listed.usd_per_gpu_hour, listed.source

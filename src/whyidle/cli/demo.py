@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.resources import as_file, files
-from textwrap import indent
 from typing import Annotated, Literal
 
 import typer
+from rich.text import Text
 
 from whyidle import cost
 from whyidle.cli._destination import destination
@@ -17,24 +18,29 @@ from whyidle.model.finding import Report
 from whyidle.read import load
 from whyidle.render import renderer
 from whyidle.render.base import Look
+from whyidle.render.lines import hang
+from whyidle.render.terminal import write
 
 Recording = Literal["before", "after"]
 
-WHAT = """
-  A demo on a simulated recording that ships with whyidle: ResNet-18, batch 128, on a simulated A100, its
-  batches loaded in the training process. No GPU is needed. This is what whyidle says of such a job:
-"""
+WHAT = (
+    "A demo on a simulated job that ships with whyidle: ResNet-18 on a simulated A100, its batches loaded in the "
+    "training process. This is what whyidle says of it:"
+)
+YOURS = "To record your own job: whyidle demo --record"
 
+# The one recipe: the README and the docs show it, every hint leads here.
 RECORD = """\
-from torch.profiler import ProfilerActivity, profile, schedule
-with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-             schedule=schedule(wait=5, warmup=2, active=6, repeat=1),
-             on_trace_ready=lambda prof: prof.export_chrome_trace("trace.json.gz")) as prof:
+from torch.profiler import profile, schedule, tensorboard_trace_handler
+
+# Records 6 steps after 7, so the loop needs 13; for a shorter one take a
+# smaller wait. Then: whyidle runs/one
+with profile(schedule=schedule(wait=5, warmup=2, active=6, repeat=1),
+             on_trace_ready=tensorboard_trace_handler("runs/one")) as prof:
     for batch in loader:
         ...  # the training step, as it is
         prof.step()
 """
-YOURS = "  To see your own job, record a few steps of it and run `whyidle trace.json.gz`:\n\n"
 
 
 @cache
@@ -49,29 +55,34 @@ def report(recording: Recording) -> Report:
 
 def story(look: Look) -> str:
     """Return what this is, the verdict, and what the change brought."""
-    verdict = renderer("terminal").render(report("before"), look)
-    text = "\n".join(part.strip("\n") + "\n" for part in (WHAT, verdict, change()))
-    return text if look.unicode else text.replace("→", ">")
+    verdict = renderer("terminal").render(report("before"), replace(look, spaced=False))
+    parts = (write(_filled((WHAT,), look), look), verdict, write(_filled(change(), look), look))
+    return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
-def change() -> str:
+def _filled(paragraphs: Iterable[str], look: Look) -> Iterator[Text]:
+    for paragraph in paragraphs:
+        yield from hang(Text("  "), Text(paragraph), min(look.width, 100))
+
+
+def change() -> tuple[str, ...]:
     """Say what the change brought: the recording from after it beside the one from before."""
     before, after = report("before").summary, report("after").summary
     assert before.step_time_s is not None
     assert after.step_time_s is not None
     following = [finding.rule for finding in report("after").findings[:1]] or ["nothing"]
-    return f"""\
-  With DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True), simulated as well:
-  {before.step_time_s * 1e3:.0f} → {after.step_time_s * 1e3:.0f} ms/step, \
-{before.step_time_s / after.step_time_s:.1f}x as fast; \
-the GPU is idle {after.gpu_idle_share:.0%} of the time instead of {before.gpu_idle_share:.0%}.
-  What is worth a look after that: {following[0]}.
-"""
+    brought = (
+        f"With that change, simulated too: {before.step_time_s * 1e3:.0f} → {after.step_time_s * 1e3:.0f} ms/step, "
+        f"{before.step_time_s / after.step_time_s:.1f}x as fast; idle {after.gpu_idle_share:.0%} of the time, not "
+        f"{before.gpu_idle_share:.0%}. The next limit: {following[0]}."
+    )
+    return brought, YOURS
 
 
 def demo(
     format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Print instead how to record a job of your own.")] = False,
 ) -> int:
     """Show the whole story on a simulated job.
 
@@ -82,10 +93,11 @@ def demo(
     """
     renders = renderer(format)
     with destination(color=not no_color) as out:
-        told = format == "terminal"
-        out.write(
-            "\n".join((story(out.look), YOURS + indent(RECORD, "    "), ""))
-            if told
-            else renders.render(report("before"), out.look)
-        )
+        if record:
+            out.write(RECORD)
+        elif format == "terminal":
+            text = story(out.look)
+            out.write(f"\n{text}\n" if out.look.spaced else text)
+        else:
+            out.write(renders.render(report("before"), out.look))
     return 0

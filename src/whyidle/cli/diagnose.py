@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from whyidle import cost, diagnosis
+from whyidle.cli import _numbers as numbers
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
+from whyidle.errors import WhyIdleError
+from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
 
 
 def diagnose(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders with the evidence of one run.")],
-    format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
+    format: Annotated[  # noqa: A002
+        str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
     price: Annotated[
         float | None,
-        typer.Option("--price", metavar="USD", help="What one GPU costs per hour; else its list price, if known."),
+        typer.Option(
+            "--price",
+            parser=numbers.usd,
+            metavar="USD",
+            help="What one GPU costs per hour; else its list price, if known.",
+        ),
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option("--gpus", metavar="N", help="GPUs that the job rents; else the ranks or GPUs seen.")
+        int | None,
+        typer.Option(
+            "--gpus", parser=numbers.count, metavar="N", help="GPUs that the job rents; else the ranks or GPUs seen."
+        ),
     ] = None,
     hours: Annotated[
-        float | None, typer.Option("--hours", metavar="H", help="How long the whole job runs, for its total cost.")
+        float | None,
+        typer.Option(
+            "--hours", parser=numbers.hours, metavar="H", help="How long the whole job runs, for its total cost."
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
@@ -47,25 +64,37 @@ def diagnose(
 
         whyidle diagnose runs/resnet50/
         whyidle diagnose rank*.json.gz --price 2.60 --gpus 8 --hours 24
-        whyidle diagnose trace.json --format json -o report.json
+        whyidle diagnose trace.json -o report.json
 
-    Record a trace with:
+    To record your job: whyidle demo --record
 
-        with torch.profiler.profile(
-            on_trace_ready=torch.profiler.tensorboard_trace_handler("runs/one")
-        ) as prof:
-            for batch in loader:
-                ...
-                prof.step()
-
-    Exit code: 0 judged, nothing at medium or above; 1 findings there; 2 could not judge, or wrong usage.
+    Exit code: 0 judged, no finding of 5% of the step or more; 1 there is one; 2 could not judge, or wrong usage.
     """
-    renders = renderer(format)
+    chosen = format or ("json" if output is not None and output.suffix.lower() == ".json" else "terminal")
+    renders = renderer(chosen)
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     with destination(output, force=force, color=not no_color, everything=everything) as out:
-        with loading() as progress:
-            report = diagnosis.diagnose(paths, price=price, gpus=gpus, hours=hours, progress=progress)
+        try:
+            with loading() as progress:
+                report = diagnosis.diagnose(paths, price=price, gpus=gpus, hours=hours, progress=progress)
+        except WhyIdleError as error:
+            if chosen == "json" and output is None:  # a program that reads standard output gets its object all the same
+                verdict = f"Cannot judge: {error.message}"
+                out.write(renders.render(Report(RunInfo(), Summary(verdict), judged=False), out.look))
+            raise
+        for file in unread(report, paths):
+            sys.stderr.write(f"whyidle: warning: {clean(file)}\n")
         out.write(renders.render(report, out.look))
     if output is not None:
-        sys.stderr.write(f"{clean(report.summary.verdict)} Report: {clean(str(output))}\n".lstrip())
+        written = f"{clean(str(output))} ({chosen})" if format is None and chosen == "json" else clean(str(output))
+        sys.stderr.write(f"{clean(report.summary.verdict)} Report: {written}\n".lstrip())
     return 0 if exit_zero and report.exit_code == 1 else report.exit_code
+
+
+def unread(report: Report, paths: list[str]) -> Iterator[str]:
+    """Yield what is wrong with each path that was named and could not be read."""
+    named = {str(Path(path)) for path in paths}
+    for file in report.run.ignored:
+        said = f"{file.path}: {file.why}"
+        if file.path in named and said in report.warnings:
+            yield said

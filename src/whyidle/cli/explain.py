@@ -1,4 +1,4 @@
-"""`whyidle explain`: a rule's page."""
+"""`whyidle explain`: a rule's page, or what a label of the report means."""
 
 from __future__ import annotations
 
@@ -9,30 +9,42 @@ import typer
 
 from whyidle.cli._destination import destination
 from whyidle.errors import WhyIdleError
-from whyidle.render.page import index, page
+from whyidle.render.page import NO_RULE_YET, idle_cause, index, label_of, no_rule_yet, page
 from whyidle.rules import all_rules
 
 
 def explain(
     rule: Annotated[
-        str | None, typer.Argument(metavar="RULE", help="Such as input.workers_zero; none lists them all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="RULE", help="Such as input.workers_zero, or a cause of idle time; none lists all rules."
+        ),
     ] = None,
 ) -> int:
-    """Explain a rule and the numbers that it decides by.
+    """Explain a rule: why it costs time, how we know, what to change, when to ignore it.
 
-    Why the problem costs time, how we know, when to ignore it, and each threshold with its source.
+    Below that stand the numbers that it decides by, each with its source. Takes the causes of idle time, too.
 
     For example:
 
         whyidle explain
         whyidle explain input.workers_zero
+        whyidle explain host dispatch
     """
     rules = {known.id: known for known in all_rules()}
-    if rule is not None and rule not in rules:
-        raise WhyIdleError(f"no rule is called {rule!r}", _suggestion(rule, list(rules)))
+    name = " ".join(rule or ())
+    label = label_of(name)
     with destination() as out:
-        look = out.look
-        out.write(index(list(rules.values()), look) if rule is None else page(rules[rule], look))
+        if not name:
+            out.write(index(list(rules.values()), out.look))
+        elif name in rules:
+            out.write(page(rules[name], out.look))
+        elif name in NO_RULE_YET:
+            out.write(no_rule_yet(name, out.look))
+        elif label is not None:
+            out.write(idle_cause(label, list(rules.values()), out.look))
+        else:
+            raise WhyIdleError(f"no rule is called {name!r}", _suggestion(name, list(rules)))
     return 0
 
 
@@ -41,6 +53,7 @@ def _suggestion(wrong: str, known: list[str]) -> str:
     wrong = wrong.lower()
     close = difflib.get_close_matches(wrong, known, n=3, cutoff=0.6)
     close += [rule for rule in known if rule not in close and wrong in (rule.partition(".")[0], rule.partition(".")[2])]
+    close = close or [rule for rule in known if len(wrong) >= 3 and wrong in rule]
     if close:
         return f"did you mean {' or '.join(close[:3])}?" if len(close) <= 3 else f"one of: {', '.join(close)}"
     return "`whyidle explain` lists all rules"

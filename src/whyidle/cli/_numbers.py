@@ -1,0 +1,37 @@
+"""Numbers as people type them: "$2.60", "40%", "24h"; what is none is answered in our own words."""
+
+from __future__ import annotations
+
+from whyidle.errors import WhyIdleError
+
+
+def usd(text: str) -> float:
+    """Return "2.60" or "$2.60" as a price in US dollars."""
+    return _number(text, text.strip().removeprefix("$").replace(",", ""), "a price in US dollars", "--price 2.60")
+
+
+def hours(text: str) -> float:
+    """Return "24" or "24h" as hours."""
+    return _number(text, text.strip().removesuffix("h").replace(",", ""), "a number of hours", "--hours 24")
+
+
+def share(text: str) -> float:
+    """Return "0.40" or "40%" as a share, 0-1."""
+    written = text.strip()
+    scale = 0.01 if written.endswith("%") else 1.0
+    return scale * _number(text, written.removesuffix("%"), "a share of the time", "--busy 0.40, or --busy 40%")
+
+
+def count(text: str | int) -> int:
+    """Return "8" as a number of GPUs; a number, which a default is, as it is."""
+    try:
+        return int(text.strip().replace(",", "")) if isinstance(text, str) else text
+    except ValueError:
+        raise WhyIdleError(f"{text!r} is not a number of GPUs", "--gpus 8") from None
+
+
+def _number(text: str, digits: str, what: str, example: str) -> float:
+    try:
+        return float(digits)
+    except ValueError:
+        raise WhyIdleError(f"{text!r} is not {what}", example) from None
