@@ -230,3 +230,9 @@ def test_places_that_hold_no_evidence_are_named(folder):
         folder(f"{number}.log", "hello")
     with pytest.raises(WhyIdleError, match=r"none of 5 files can be judged: 0.log is text .*; and 2 more"):
         load([folder.path])
+
+
+def test_standard_input_is_refused_by_its_name() -> None:
+    with pytest.raises(WhyIdleError, match="standard input is not read") as caught:
+        load(["-"])
+    assert "whyidle trace.json" in caught.value.hint

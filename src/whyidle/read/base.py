@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Protocol
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Trace
 
-RECORD: Final = "Record a trace with torch.profiler: on_trace_ready=torch.profiler.tensorboard_trace_handler(dir)."
+RECORD: Final = "`whyidle demo --record` shows how to record a trace with torch.profiler."
 
 
 class Progress(Protocol):

@@ -17,6 +17,7 @@ from whyidle.read.blocks import head_of
 from whyidle.read.foreign import foreign
 
 RANK: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_ ]?(\d{1,9})(?!\d)", re.IGNORECASE)
+INTO_A_FILE: Final = "Write it to a file first, since it is read more than once: `cat > trace.json; whyidle trace.json`"
 TIMESTAMP: Final = re.compile(r"\d{10,19}")
 
 
@@ -72,7 +73,9 @@ def rank_in_name(path: Path) -> int | None:
 
 def _files(path: Path, found: Found) -> Iterator[tuple[Path, bool]]:
     """Yield the files of a path and whether they were named."""
-    if path.is_dir():
+    if str(path) == "-":
+        found.wrong.append(UnreadableError(path, "standard input is not read.", INTO_A_FILE))
+    elif path.is_dir():
         refuse = lambda error: found.refused.append(UnreadableError(Path(error.filename), _reason(error)))  # noqa: E731
         for folder, folders, names in os.walk(path, onerror=refuse):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -86,7 +89,7 @@ def _files(path: Path, found: Found) -> Iterator[tuple[Path, bool]]:
 def _candidate(path: Path, named: bool) -> Candidate:
     try:
         if not path.is_file():
-            raise UnreadableError(path, "not a regular file.", "Write it to a file first.")
+            raise UnreadableError(path, "a pipe or a device, not a regular file.", INTO_A_FILE)
         status = path.stat()
         head = head_of(path)
     except OSError as error:
