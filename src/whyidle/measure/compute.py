@@ -15,6 +15,7 @@ from whyidle.measure.rows import Index, Mask, largest, together, without
 from whyidle.measure.search import convolution_search
 from whyidle.measure.timeline import pick
 from whyidle.model.evidence import Gpu, Kind
+from whyidle.model.intervals import overlap, union
 from whyidle.model.measurement import Measurement
 
 
@@ -93,13 +94,17 @@ def unfilled(a: Attribution, kernels: Index) -> float:
     Kernels that run beside each other fill the GPU together.
     """
     d = a.t.device
-    blocks = np.minimum(d.blocks_per_sm[kernels], 1.0).astype(np.float64)
+    small = d.blocks_per_sm[kernels] < 1
+    full, kernels = kernels[~small], kernels[small]
+    blocks = d.blocks_per_sm[kernels].astype(np.float64)
     edges = np.clip(np.concatenate((d.start[kernels], d.end[kernels])), a.low, a.high)
     order = np.argsort(edges, kind="stable")
     running = np.cumsum(np.repeat((1, -1), len(kernels))[order]) > 0
     filled = np.cumsum(np.concatenate((blocks, -blocks))[order])
-    empty = np.where(running, 1 - np.clip(filled, 0, 1), 0)
-    return float((empty[:-1] * np.diff(edges[order])).sum())
+    empty = np.where(running, 1 - np.clip(filled, 0, 1), 0)[:-1]
+    start, end = edges[order][:-1], edges[order][1:]
+    beside = overlap(start, end, union(d.start[full], d.end[full]))  # a kernel that fills the GPU leaves nothing empty
+    return float((empty * (end - start - beside)).sum())
 
 
 def by_operator(a: Analysis) -> Iterator[Measurement]:

@@ -180,7 +180,7 @@ def pick(column: NDArray[T], index: Index, missing: int | NDArray[T]) -> NDArray
     """Return `column[index]`, and `missing` where the index is -1."""
     if not len(column):
         return np.broadcast_to(np.asarray(missing, column.dtype), index.shape)
-    return np.where(index >= 0, column[index], missing).astype(column.dtype)
+    return np.where(index >= 0, column[index], missing).astype(column.dtype, copy=False)
 
 
 def join(keys: Ints, values: Index, wanted: Ints) -> Index:
