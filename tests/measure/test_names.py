@@ -302,7 +302,10 @@ TABLE = {
     ),
     "SCALAR_READ": (["aten::item", "aten::_local_scalar_dense"], ["aten::is_nonzero", "aten::items", "item"]),
     "DATA_DEPENDENT": (
-        ["aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::repeat_interleave"],
+        [
+            "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
+            "aten::repeat_interleave",
+        ],
         ["aten::nonzero_static", "aten::index", "aten::item"],
     ),
     "TO_DEVICE": (["aten::to", "aten::_to_copy", "aten::copy_", "aten::pin_memory"], ["aten::topk", "aten::copysign"]),
