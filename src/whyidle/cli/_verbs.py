@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -84,12 +85,21 @@ def run(arguments: Sequence[str]) -> int:
         code = app(arguments, prog_name="whyidle", standalone_mode=False)
     except UsageError as error:
         verb = arguments[0] if arguments[0] in known else ""
-        message = error.format_message().rstrip(".")
-        hint = f"see `whyidle {verb} --help`" if verb else "see `whyidle --help`"
-        raise WhyIdleError(message[:1].lower() + message[1:], hint) from None
+        raise _usage(error.format_message().rstrip("."), verb) from None
     except typer.Abort:
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0
+
+
+def _usage(message: str, verb: str) -> WhyIdleError:
+    """Return what is wrong with a command line; options with a close name are asked for in the hint."""
+    message, _, possible = message.partition(" (Possible options: ")
+    close = [option for option in possible.rstrip(")").split(", ") if option not in {"", "--help"}]
+    if message.lower().endswith("no such option: --json"):
+        close = ["--format json"]
+    asked = f"did you mean {' or '.join(close)}? " if close else ""
+    see = f"see `whyidle {verb} --help`" if verb else "see `whyidle --help`"
+    return WhyIdleError(message[:1].lower() + message[1:], asked + see)
 
 
 def _check_path(first: str, known: Sequence[str]) -> None:
@@ -98,15 +108,29 @@ def _check_path(first: str, known: Sequence[str]) -> None:
         there = Path(first).exists()
     except (OSError, ValueError):  # a name that no file system takes
         there = False
-    if there or "://" in first:
+    if there:
         return
+    if "://" in first:
+        raise WhyIdleError(f"{first} is an address; whyidle reads files and folders", "copy it to this machine first")
     if first in LATER:
         raise WhyIdleError(f"`whyidle {first}` comes in a later version", f"today there are: {', '.join(known)}")
     if re.search(r"[/\\.*]", first):
-        raise WhyIdleError(f"no such file or folder: {first}", "whyidle PATH, where PATH holds a recording of your job")
+        near = _near(Path(first))
+        hint = f"did you mean {near}?" if near else "whyidle PATH, where PATH holds a recording of your job"
+        raise WhyIdleError(f"no such file or folder: {first}", hint)
     close = difflib.get_close_matches(first, known, n=1)
     hint = f"did you mean `whyidle {close[0]}`?" if close else f"verbs: {', '.join(known)}"
     raise WhyIdleError(f"{first!r} is neither a verb nor an existing path", hint)
+
+
+def _near(path: Path) -> Path | None:
+    """Return what lies beside a path that is not there and has a close name."""
+    try:
+        names = [entry.name for entry in islice(path.parent.iterdir(), 10_000)]
+    except (OSError, ValueError):
+        return None
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    return path.with_name(close[0]) if close else None
 
 
 def _paragraphs(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +17,23 @@ from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
 
+Price = Annotated[
+    float | None,
+    typer.Option(
+        "--price", parser=numbers.usd, metavar="USD", help="What one GPU costs per hour; else its list price, if known."
+    ),
+]
+Gpus = Annotated[
+    int | None,
+    typer.Option(
+        "--gpus", parser=numbers.count, metavar="N", help="GPUs that the job rents; else the ranks or GPUs seen."
+    ),
+]
+Hours = Annotated[
+    float | None,
+    typer.Option("--hours", parser=numbers.hours, metavar="H", help="How long the whole job runs, for its total cost."),
+]
+
 
 def diagnose(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders with the evidence of one run.")],
@@ -28,27 +44,9 @@ def diagnose(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
-    price: Annotated[
-        float | None,
-        typer.Option(
-            "--price",
-            parser=numbers.usd,
-            metavar="USD",
-            help="What one GPU costs per hour; else its list price, if known.",
-        ),
-    ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            "--gpus", parser=numbers.count, metavar="N", help="GPUs that the job rents; else the ranks or GPUs seen."
-        ),
-    ] = None,
-    hours: Annotated[
-        float | None,
-        typer.Option(
-            "--hours", parser=numbers.hours, metavar="H", help="How long the whole job runs, for its total cost."
-        ),
-    ] = None,
+    price: Price = None,
+    gpus: Gpus = None,
+    hours: Hours = None,
     everything: Annotated[
         bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
     ] = False,
@@ -79,11 +77,9 @@ def diagnose(
                 report = diagnosis.diagnose(paths, price=price, gpus=gpus, hours=hours, progress=progress)
         except WhyIdleError as error:
             if chosen == "json" and output is None:  # a program that reads standard output gets its object all the same
-                verdict = f"Cannot judge: {error.message}"
-                out.write(renders.render(Report(RunInfo(), Summary(verdict), judged=False), out.look))
+                out.write(renders.render(_nothing(error), out.look))
             raise
-        for file in unread(report, paths):
-            sys.stderr.write(f"whyidle: warning: {clean(file)}\n")
+        _warn_of_unread(report, paths)
         out.write(renders.render(report, out.look))
     if output is not None:
         written = f"{clean(str(output))} ({chosen})" if format is None and chosen == "json" else clean(str(output))
@@ -91,10 +87,15 @@ def diagnose(
     return 0 if exit_zero and report.exit_code == 1 else report.exit_code
 
 
-def unread(report: Report, paths: list[str]) -> Iterator[str]:
-    """Yield what is wrong with each path that was named and could not be read."""
+def _nothing(error: WhyIdleError) -> Report:
+    """Return a report that says that nothing could be judged."""
+    return Report(RunInfo(), Summary(f"Cannot judge: {error.message}"), judged=False)
+
+
+def _warn_of_unread(report: Report, paths: list[str]) -> None:
+    """Say of each path that was named, before the report, if it could not be read."""
     named = {str(Path(path)) for path in paths}
     for file in report.run.ignored:
         said = f"{file.path}: {file.why}"
         if file.path in named and said in report.warnings:
-            yield said
+            sys.stderr.write(f"whyidle: warning: {clean(said)}\n")
