@@ -44,6 +44,12 @@ def test_method_says_how_each_cause_is_decided() -> None:
     assert [cause for cause in CAUSES if f"`{cause}`" not in method] == []
 
 
+def test_method_says_what_the_lines_of_a_report_mean() -> None:
+    text = (DOCS / "method.md").read_text("utf-8")
+    assert [block[2] for block in document.BLOCK.finditer(text)] == ["labels"]
+    assert document.readme(text) == text, HOW
+
+
 def test_readme_shows_what_the_demo_shows() -> None:
     text = README.read_text("utf-8")
     assert [block[2] for block in document.BLOCK.finditer(text)] == ["report", "record"]

@@ -77,7 +77,7 @@ CATALOG: dict[str, Quantity] = {
     "gpu_limited_share": Quantity("of busy", "GPU-busy time that the step waits for: not followed by a gap in which a late host, that had not waited for the GPU, launches next", HOST),
     "kernel_median_s": Quantity("s", "median kernel", GPU),
     "kernel_mean_s": Quantity("s", "mean kernel", GPU),
-    "kernel_short_share": Quantity("of kernels", "kernels of less than 10 us", GPU),
+    "kernel_short_share": Quantity("of kernels", "kernels of less than 10 µs", GPU),
     "launch_latency_s": Quantity("s", "median time from launch call to start, on an idle stream", HOST),
     "launch_bound_share": Quantity("of window", "GPU idle in gaps below 1 ms: dispatch, autograd, launch latency", HOST),
     "host_stall_share": Quantity("of window", "GPU idle in gaps of 1 ms and more: dispatch, autograd", HOST),
