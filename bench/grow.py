@@ -2,7 +2,8 @@
 
 Each copy of the events follows the one before. Times move by whole microseconds, so that their decimals stay what
 they were; ids that join events (flows, correlations, external ids) move so that no copy shares one with another;
-ProfilerStep numbers go on counting.
+ProfilerStep numbers go on counting. What is said of a grown trace is not what is said of the recorded one: use it to
+measure speed only.
 
     python bench/grow.py trace.json.gz big.json --mb 250 [--gz]
 """
@@ -13,6 +14,7 @@ import argparse
 import gzip
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,8 +74,12 @@ def grow(source: Path, target: Path, megabytes: float, *, packed: bool = False) 
     with gzip.open(target, "wb") if packed else target.open("wb") as file:
         file.write(before.encode())
         for number, copy in enumerate(copies(events, count)):
+            if sys.stderr.isatty():
+                print(f"\rcopy {number + 1} of {count}", end="", file=sys.stderr)
             file.write((("," if number else "") + copy).encode())
         file.write(after.encode())
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
     return count
 
 
