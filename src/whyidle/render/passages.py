@@ -28,14 +28,15 @@ class Room:
     full: int | None = None  # findings in full, the others in two lines
     seen: int | None = None  # lines on what shows it; where it shows has one of its own
     change: int | None = None  # lines of the first fix; the others have one each
+    others: bool = True  # whether the other fixes are shown
 
 
 def finding_lines(number: int, finding: Finding, summary: Summary, width: int, room: Room) -> Iterator[Text]:
     """Yield a finding in full."""
-    message = Text(clean(finding.message), style="bold")
+    message = Text(_message(finding, summary), style="bold")
     yield from hang(_head(number, finding), message, width, indent=LABEL)
     yield from _worth(finding, summary, width)
-    for index, fix in enumerate(finding.fixes):
+    for index, fix in enumerate(finding.fixes if room.others else finding.fixes[:1]):
         yield from _change("or" if index else "change", fix, width, room if not index or room.change is None else ONE)
     one = None if room.seen is None else 1
     label = "seen"
@@ -54,16 +55,22 @@ def finding_lines(number: int, finding: Finding, summary: Summary, width: int, r
 ONE = Room(change=1)
 
 
-def compact(number: int, finding: Finding, width: int) -> Iterator[Text]:
+def compact(number: int, finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
     """Yield a finding in two lines: what is wrong, and what is lost and what to change."""
     head = _head(number, finding)
-    message = _COST.sub("", clean(finding.message).rstrip("."))
+    message = _COST.sub("", _message(finding, summary).rstrip("."))
     yield Text.assemble(head, shorten(message, width - len(head)))
     lost = percent(finding.lost_share) if finding.lost_share else ""
     change = (finding.fixes[0].change.splitlines() or [finding.fixes[0].title])[0] if finding.fixes else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
     if text:
         yield Text.assemble(_label("lost" if lost else "change"), (shorten(text, width - INDENT), "dim"))
+
+
+def _message(finding: Finding, summary: Summary) -> str:
+    """Return what is wrong; without steps a share is one of the time."""
+    message = clean(finding.message)
+    return message if summary.steps else message.replace("% of the step", "% of the time")
 
 
 def tag(finding: Finding) -> str:

@@ -21,7 +21,11 @@ from whyidle.render.words import clean, duration, gpu_name, percent, plural
 
 # A screen has 40 lines; 36 leave room for the command and the prompt. The first of these that fits is shown.
 SCREEN = 36
-ROOMS = tuple(Room(full, seen, change=3) for full in (3, 2, 1) for seen in (2, 1, 0))
+ROOMS = tuple(
+    Room(full, seen, change=3, others=others)
+    for full in (3, 2, 1)
+    for seen, others in ((2, True), (1, True), (0, True), (0, False))
+)
 _MOST_FINDINGS = 6  # by default, in full or not
 _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 
@@ -183,7 +187,7 @@ def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
         if in_full:
             yield from finding_lines(number, finding, report.summary, width, room)
         else:
-            yield from compact(number, finding, width)
+            yield from compact(number, finding, report.summary, width)
     if len(findings) > len(shown):
         yield Text(f"     and {plural(len(findings) - len(shown), 'more finding')}: --all", style="dim")
     if len(findings) > 1:
