@@ -26,6 +26,7 @@ class H2dInStep(Rule):
     """
 
     needs = (("h2d_small_per_step", "h2d_small_lost_share"),)
+    explains = ("h2d_prep",)
 
     many = Threshold(4, "copies per step", source="a batch brings up to three small tensors: labels, lengths, a mask")
     confidence = Threshold(

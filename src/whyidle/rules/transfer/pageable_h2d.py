@@ -6,6 +6,7 @@ from whyidle.model.evidence import Value
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.host.shares import READ, unclaimed
 
 
 class PageableH2d(Rule):
@@ -20,7 +21,7 @@ class PageableH2d(Rule):
     The recording names the copies `Memcpy HtoD (Pageable -> Device)`, and no kernel runs beside them.
     Added to that is the idle time behind copies in which the CPU stood while the GPU worked: a copy from
     pageable memory, or one without `non_blocking=True`, waits for everything queued before it, and the
-    CPU starts again with an empty queue.
+    CPU starts again with an empty queue. So is idle time in which the training thread prepares a copy.
 
     ## When to ignore it
     The copies are short against the step. Pinned memory cannot be swapped: on a machine that is short
@@ -31,8 +32,8 @@ class PageableH2d(Rule):
     beside it what pinning alone does.
     """
 
-    needs = (("h2d_pageable_exposed_share",), ("sync_upload_lost_share",))
-    uses = ("h2d_pageable_share", "h2d_bytes_per_step", "sync_upload_lost_share")
+    needs = (("h2d_pageable_exposed_share",), ("sync_upload_lost_share",), ("idle_h2d_prep_share",))
+    uses = ("h2d_pageable_share", "h2d_bytes_per_step", *READ)
     explains = ("h2d_prep",)
 
     confidence = Threshold(0.9, "probability", source="the recording names the kind of memory; not calibrated yet")
@@ -44,7 +45,9 @@ class PageableH2d(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         exposed = m.get("h2d_pageable_exposed_share", 0.0)
-        behind = m.get("sync_upload_lost_share", 0.0)
+        # the CPU prepares a copy (pins, stages), waits, and starts again with an empty queue: often in one gap
+        before = unclaimed(m, "idle_h2d_prep_share") if "idle_h2d_prep_share" in m else 0.0
+        behind = max(m.get("sync_upload_lost_share", 0.0), before)
         lost = exposed + behind
         volume = f", {m.number('h2d_bytes_per_step') / 1e6:.1f} MB per step" if "h2d_bytes_per_step" in m else ""
         total = m.get("h2d_pageable_share", exposed)
@@ -57,7 +60,7 @@ class PageableH2d(Rule):
             confidence=self.confidence,
             seen=(
                 f"Memcpy HtoD (Pageable) takes {total:.0%} of the time{volume}, beside {exposed:.0%} no "
-                f"kernel runs; behind copies that the CPU waited for the GPU is idle {behind:.0%}; "
+                f"kernel runs; while the CPU makes copies, or behind those it waited for, the GPU idles {behind:.0%}; "
                 f"pinning saves {pinning:.1%} of the step, a stream for copies up to {lost:.1%}"
             ),
             locations=m.one(where).locations,
@@ -108,6 +111,7 @@ class PageableH2d(Rule):
             h2d_pageable_share=0.0,
             sync_upload_lost_share=0.07,
         ),
+        Fires("pin_memory() in the training thread", h2d_pageable_exposed_share=0.0, idle_h2d_prep_share=0.4),
         Silent("beside kernels of another stream", h2d_pageable_exposed_share=0.0, h2d_pageable_share=0.12),
         Silent("short copies: the gain lies elsewhere", h2d_pageable_exposed_share=0.008, h2d_pageable_share=0.008),
     )
