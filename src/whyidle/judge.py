@@ -30,7 +30,9 @@ def judge(run: Run) -> Report:
     warnings += dict.fromkeys(doubt.message for doubt in measured.doubts)
     info = run_info(run, measured)
     if not measured.traces:
-        return Report(info, Summary(NO_GPU), warnings=tuple(warnings), judged=False)
+        cut = next((warning for trace in run.traces for warning in trace.warnings if CUT in warning), None)
+        verdict_ = f"Cannot judge: {cut} None of that is of the GPU." if cut else NO_GPU
+        return Report(info, Summary(verdict_), warnings=tuple(w for w in warnings if w != cut), judged=False)
     summary = summarize(measured)
     refusal = next((doubt for doubt in measured.doubts if doubt.refuse), None)
     if refusal:
@@ -46,6 +48,7 @@ def judge(run: Run) -> Report:
     return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
 
 
+CUT = "cut short"  # what the reader says of a truncated file
 NO_GPU = (
     "Cannot judge: no GPU operation was recorded, so nothing is known of the GPU. "
     "Record where torch.cuda.is_available() is true, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]."

@@ -96,10 +96,11 @@ class Attribution:
             return Gaps(span, np.full(len(span), -1, np.intp), np.full(len(span), -1, np.intp))
         place = np.minimum(np.searchsorted(starts, span.end, "left"), len(starts) - 1)
         ends_with_op = (starts[place] == span.end) & (span.end < self.high)
-        launch_start = pick(t.host.start, t.launch[self.ops], np.iinfo(np.int64).max)
-        last = np.searchsorted(starts, span.end, "right")
-        for row in np.flatnonzero(ends_with_op & (last - place > 1)):
-            place[row] += int(np.argmin(launch_start[place[row] : last[row]]))
+        following = np.minimum(place + 1, len(starts) - 1)
+        for row in np.flatnonzero(ends_with_op & (following > place) & (starts[following] == starts[place])):
+            last = int(np.searchsorted(starts, span.end[row], "right"))
+            launch = t.launch[self.ops[place[row] : last]]
+            place[row] += int(np.argmin(pick(t.host.start, launch, np.iinfo(np.int64).max)))
         next_op = np.where(ends_with_op, self.ops[place], -1)
         launch = pick(t.launch, next_op, -1)
         return Gaps(span, next_op, launch)
@@ -167,7 +168,9 @@ class Attribution:
         op = g.next_op[rows]
         cause = self.stalled(rows)
         cause[length <= KERNEL_GAP] = CODE["kernel_gap"]
-        cause[(length <= STREAM_WAIT) & (d.stream[op] != self.previous_stream[rows])] = CODE["stream_wait"]
+        short = np.flatnonzero(length <= STREAM_WAIT)
+        short = short[d.stream[op[short]] != self.previous_stream(rows[short])]
+        cause[short] = CODE["stream_wait"]
         cause[(g.launch[rows] < 0) | (op < 0)] = CODE["unknown"]
         return Pieces(g.span.start[rows], g.span.end[rows], cause, rows)
 
@@ -176,12 +179,11 @@ class Attribution:
         collective = self.t.strings_like(names.COLLECTIVE)[self.t.device.name[self.gaps.next_op[rows]]]
         return np.where(collective, CODE["peer_wait"], CODE["queue_stall"]).astype(np.int8)
 
-    @cached_property
-    def previous_stream(self) -> Ints:
-        """Return for each gap the stream of the operation at whose end it begins."""
+    def previous_stream(self, rows: Index) -> Ints:
+        """Return for each of these gaps the stream of the operation at whose end it begins."""
         d = self.t.device
         order = self.ops[np.argsort(d.end[self.ops], kind="stable")]
-        place = np.searchsorted(d.end[order], self.gaps.span.start, "right") - 1
+        place = np.searchsorted(d.end[order], self.gaps.span.start[rows], "right") - 1
         return pick(d.stream[order], place, -1)
 
     def launching(self) -> Pieces:

@@ -124,7 +124,7 @@ def overlaps(a: Analysis) -> Iterator[Doubt]:
         share = len(bad) / len(d)
         yield Doubt(
             f"{len(bad):,} of {len(d):,} GPU operations overlap the next of their stream by more than "
-            f"{OVERLAP / 1000:.0f} us (worst {bad.max() / 1e6:.3g} ms): their durations are doubtful.",
+            f"{OVERLAP / 1000:.0f} µs (worst {bad.max() / 1e6:.3g} ms): their durations are doubtful.",
             confidence=max(1 - share * 10, 0.5),
         )
 

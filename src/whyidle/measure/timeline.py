@@ -34,6 +34,7 @@ class Timeline:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
+        self._matches: dict[re.Pattern[str] | Callable[[str], object], Mask] = {}
         self.host: HostSlices = trace.host_slices
         self.by_stream = by_stream(trace.device_slices)
         self.corrupt = corrupt(trace.device_slices, self.by_stream)
@@ -60,8 +61,11 @@ class Timeline:
 
     def strings_like(self, pattern: re.Pattern[str] | Callable[[str], object]) -> Mask:
         """Return for each distinct string whether it matches."""
-        test = pattern.search if isinstance(pattern, re.Pattern) else pattern
-        return np.fromiter((bool(test(text)) for text in self.trace.strings), np.bool_, len(self.trace.strings))
+        if pattern not in self._matches:
+            test = pattern.search if isinstance(pattern, re.Pattern) else pattern
+            strings = self.trace.strings
+            self._matches[pattern] = np.fromiter((bool(test(text)) for text in strings), np.bool_, len(strings))
+        return self._matches[pattern]
 
     def host_like(self, pattern: re.Pattern[str], *kinds: Kind) -> Index:
         """Return the host slices of these kinds (all, if none is named) whose name matches."""

@@ -12,7 +12,7 @@ class LaunchBound(Rule):
     """The CPU cannot launch work as fast as the GPU finishes it.
 
     ## Why it costs time
-    In eager mode every operator costs the CPU some 5-20 µs in Python, the dispatcher and the launch.
+    In eager mode every operator costs the CPU some 5–20 µs in Python, the dispatcher and the launch.
     If a kernel takes the GPU less than that, the GPU waits for the next launch, again and again. A
     faster GPU changes nothing; a larger batch costs next to no extra time.
 
@@ -42,19 +42,19 @@ class LaunchBound(Rule):
     few_confidence = Threshold(
         0.4, "probability", source="judgement, not calibrated yet: too few launches to explain the gaps"
     )
-    mostly_short = Threshold(0.5, "of kernels", source="the median kernel takes less than a launch (5-11 us measured)")
+    mostly_short = Threshold(0.5, "of kernels", source="the median kernel takes less than a launch (5–11 µs measured)")
     few = Threshold(
-        50, "launches per step", source="50 x 20 us = 1 ms; smaller than any step that we have seen this in"
+        50, "launches per step", source="50 x 20 µs = 1 ms; smaller than any step that we have seen this in"
     )
     inflated_launches = Threshold(
-        500, "launches per step", source="judgement: 500 x ~2 us of recording is 1 ms, which shows in a short step"
+        500, "launches per step", source="judgement: 500 x ~2 µs of recording is 1 ms, which shows in a short step"
     )
     inflated_idle = Threshold(
         0.2, "of window", source="judgement: below it the GPU hides what recording costs the host"
     )
     applies = Threshold(0.5, "probability", source="judgement: graph breaks, changing shapes and CPU reads prevent it")
     batch_applies = Threshold(0.4, "probability", source="judgement: memory and the learning recipe limit it")
-    host_left = Threshold(0.1, "of host time", source="10 us per graph and 2.5 us per 100 nodes, assumed; rounded up")
+    host_left = Threshold(0.1, "of host time", source="10 µs per graph and 2.5 µs per 100 nodes, assumed; rounded up")
     batch_left = Threshold(0.5, "of host time per sample", source="arithmetic: twice the batch, the same launches")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ class Startup(Rule):
 
     ## How we know
     The GPU is idle while the launching thread is in a range or frame that compiles, or in a driver call that took
-    1 ms and more, once: a launch takes 2-30 µs, and a call that is as slow in most steps is no first use. Or it
+    1 ms and more, once: a launch takes 2–30 µs, and a call that is as slow in most steps is no first use. Or it
     is idle while memory is allocated, before the second step. Synchronization and copies are counted elsewhere.
 
     ## When to ignore it
@@ -57,7 +57,7 @@ class Startup(Rule):
             fixes=(
                 Fix(
                     "record after a warm-up; if it stays, shapes change: pad them or compile with dynamic=True",
-                    "profile(schedule=torch.profiler.schedule(wait=5, warmup=3, active=6), ...)"
+                    "profile(schedule=torch.profiler.schedule(wait=5, warmup=2, active=6, repeat=1), ...)"
                     + ("\nTORCH_LOGS=recompiles python train.py   # says what changes" if compiled else ""),
                     effort="setting",
                     applies=self.applies,
