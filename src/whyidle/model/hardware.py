@@ -2,7 +2,8 @@
 
 A list price is a stand-in until the user gives the real one (`--price`): discounts, reservations and other clouds
 differ by several times. It is the price of the smallest on-demand instance that we know with that GPU, divided by its
-GPUs, so it holds the CPUs and memory rented with it. A GPU that is not in the table has no price, never a near one.
+GPUs, so it holds the CPUs and memory rented with it. A GPU that is not in the table has no price, never a near one;
+cards of the same GPU and memory that differ only in their socket (PCIe, SXM) share one where the table has one.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def _has(*words: str) -> re.Pattern[str]:
 _PART_OF_A_GPU = re.compile(r"\bMIG\b|-\d+(?:-\d+)?[QCAB](?:ME)?$", re.IGNORECASE)
 
 # First match wins, so a variant stands before its family; None: known, and not priced.
-# Prices as published on the clouds' own on-demand price pages in the month given.
+# On-demand prices as known for the month given (AWS had just lowered those of P4 and P5). Not read from the clouds'
+# pages by a program: check them before you rely on them, and give --price.
 _US_EAST = "us-east-1"
 _TABLE: tuple[tuple[re.Pattern[str], ListPrice | None], ...] = (
     (_has("V100", "16GB"), ListPrice("V100 16GB", 3.06, 1, "AWS p3.2xlarge", _US_EAST, "June 2025")),
