@@ -29,14 +29,20 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         yield from idle_in("idle_loader_zero_share", a, zero)
         yield from idle_in("idle_loader_workers_share", a, workers)
         yield Measurement("loader_batches_per_step", a.per_step(t.host.start[np.concatenate((zero, workers))]))
-    if len(workers) > 1:
-        waited = idle_of_each(a, workers)
-        if waited.sum() > 0:
-            first = float(waited[0] / waited.sum())
-            yield Measurement("loader_first_wait_share", first, locations=a.host_places(workers[:1]))
+        yield from first_wait(a, workers)
     if len(own) or len(loader):
         outside = a.idle_share("data_wait") - a.idle_inside("data_wait", loader)
         yield Measurement("idle_data_range_share", max(outside, 0.0), locations=a.places("data_wait", own))
+
+
+def first_wait(a: Analysis, workers: Index) -> Iterator[Measurement]:
+    """Yield how much of the wait for workers falls into the first batch; nothing where one batch is all there is."""
+    waited = idle_of_each(a, workers)
+    if waited.sum() == 0:
+        yield Measurement("loader_first_wait_share", 0.0)
+    elif len(workers) > 1:
+        first = float(waited[0] / waited.sum())
+        yield Measurement("loader_first_wait_share", first, locations=a.host_places(workers[:1]))
 
 
 def idle_in(name: str, a: Analysis, loader: Index) -> Iterator[Measurement]:
