@@ -25,6 +25,7 @@ def rows(trace: Trace) -> dict[str, list[tuple]]:
                 texts(device.name, trace.strings),
                 *(column.tolist() for column in numbers),
                 blocks,
+                texts(device.group, trace.strings),
                 strict=True,
             )
         ),

@@ -48,6 +48,7 @@ class DeviceSlices:
     bytes: Ints  # copied; -1 unknown
     blocks_per_sm: Floats  # thread blocks over multiprocessors; NaN where not recorded (AMD)
     message: Ints  # elements in a collective's message ("In msg nelems"); -1 unknown
+    group: Codes  # a collective's process group: its name, else its ranks; -1 unknown
 
     def __len__(self) -> int:
         return len(self.start)

@@ -59,6 +59,7 @@ DEVICE, STREAM, CORRELATION, BYTES = map(attrgetter, ("device", "stream", "corre
 BLOCKS, MESSAGE = attrgetter("blocks_per_sm"), attrgetter("message")
 SHAPES = attrgetter("shapes"), attrgetter("shapes_2021")
 TYPES = attrgetter("types"), attrgetter("types_too")
+GROUPS = attrgetter("group_ranks"), attrgetter("group")
 NO_ARGS: Final = Args()
 
 
@@ -81,18 +82,20 @@ class Texts(dict[str | None, int]):
 
 
 class JsonTexts(dict[bytes, int]):
-    """Codes of JSON values, by the text in the file; the texts that they stand for have no blanks in them."""
+    """Codes of JSON values, by the text in the file: of strings their content, of others JSON without blanks."""
 
     def __init__(self, texts: Texts) -> None:
-        super().__init__({b"": -1})
+        super().__init__({b"": -1, b'""': -1})
         self._texts = texts
 
     def __missing__(self, raw: bytes) -> int:
         try:
-            compact = msgspec.json.format(raw, indent=-1)
-        except msgspec.DecodeError:  # what nobody decodes is not checked in full
-            compact = raw
-        code = self[raw] = self._texts[compact.decode("utf-8", "replace")]
+            text = (
+                msgspec.json.decode(raw, type=str) if raw[:1] == b'"' else msgspec.json.format(raw, indent=-1).decode()
+            )
+        except (msgspec.DecodeError, UnicodeDecodeError):  # what nobody decodes is not checked in full
+            text = raw.decode("utf-8", "replace")
+        code = self[raw] = self._texts[text]
         return code
 
 
@@ -175,6 +178,7 @@ class Columns:
             bytes=whole_numbers([*map(BYTES, args)]),
             blocks_per_sm=_blocks_per_sm([*map(BLOCKS, args)]),
             message=whole_numbers([*map(MESSAGE, args)]),
+            group=self._json_codes(args, GROUPS),
         )
 
     def _add_host(self, batch: Batch, kinds: NDArray[np.int8], rows: NDArray[np.bool_]) -> None:
@@ -201,6 +205,7 @@ class Columns:
         )
 
     def _json_codes(self, args: list[Args], spellings: tuple[attrgetter[Raw], ...]) -> Codes:
+        """Return codes of values; where there are several spellings in one event the last of them counts."""
         codes = np.full(len(args), -1, np.int32)
         for spelling in spellings:
             values = [*map(spelling, args)]

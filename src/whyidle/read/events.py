@@ -30,6 +30,8 @@ class Args(msgspec.Struct, gc=False):
     bytes: Number = -1
     blocks_per_sm: Number = msgspec.field(default=-1.0, name="blocks per SM")
     message: Number = msgspec.field(default=-1, name="In msg nelems")
+    group: Raw = msgspec.field(default=NOTHING, name="Process Group Name")
+    group_ranks: Raw = msgspec.field(default=NOTHING, name="Process Group Ranks")
     shapes: Raw = msgspec.field(default=NOTHING, name="Input Dims")
     shapes_2021: Raw = msgspec.field(default=NOTHING, name="Input dims")
     types: Raw = msgspec.field(default=NOTHING, name="Input type")
