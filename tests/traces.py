@@ -91,6 +91,7 @@ class Recording:
             origin=first,
             events=len(host) + len(device),
             metadata=metadata,
+            kind="kineto",
         )
 
     def analysis(self, **more):

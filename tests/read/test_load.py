@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from kineto_events import kernel, op
 
+from tests.traces import Recording
 from whyidle.errors import WhyIdleError
-from whyidle.read import load
+from whyidle.read import Reader, files, load
 from whyidle.read.files import rank_in_name
+from whyidle.read.kineto import Kineto
 
 
 @pytest.fixture
@@ -236,3 +238,21 @@ def test_standard_input_is_refused_by_its_name() -> None:
     with pytest.raises(WhyIdleError, match="standard input is not read") as caught:
         load(["-"])
     assert "whyidle trace.json" in caught.value.hint
+
+
+def test_a_reader_needs_no_more_than_a_kind_sniff_and_read_and_is_asked_before_greedy_ones(folder, monkeypatch):
+    class Toy(Reader):
+        kind = "toy"
+
+        @classmethod
+        def sniff(cls, head, path):
+            return head.startswith(b'{"toy"')
+
+        def read(self, path, progress=None):
+            return Recording().kernel(0, 10).trace(path=str(path))
+
+    monkeypatch.setattr(files, "discover", lambda *_: [Kineto, Toy])
+    monkeypatch.setattr(files, "all_readers", files.all_readers.__wrapped__)
+    folder("a.json", '{"toy": []}')
+    folder("b.json", rank=1)
+    assert [trace.kind for trace in load([folder.path]).traces] == ["toy", "kineto"]

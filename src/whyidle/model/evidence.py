@@ -98,6 +98,7 @@ class Trace:
     events: int  # events in the file, of every phase
     metadata: Mapping[str, Value] = field(default_factory=dict)  # top-level scalars: record_shapes, with_stack, …
     warnings: tuple[str, ...] = ()  # what the reader had to repair or leave out
+    kind: str = ""  # the format, as the JSON report calls it: Reader.kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def _read(found: Found, progress: Progress | None) -> _Chosen:
             named = rank_in_name(candidate.path)
             rank = named if trace.rank is None else trace.rank
             if rank not in chosen.traces:
-                chosen.traces[rank] = replace(trace, rank=rank)
+                chosen.traces[rank] = replace(trace, rank=rank, kind=candidate.reader.kind)
                 if named not in (None, rank):
                     chosen.warnings.append(f"{trace.path}: named for rank {named}, but recorded by rank {rank}.")
                 continue

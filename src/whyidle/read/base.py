@@ -35,7 +35,8 @@ class UnreadableError(WhyIdleError):
 class Reader:
     """Turns a file of one format into evidence. `whyidle.read` finds every subclass and asks each `sniff`."""
 
-    kind: ClassVar[str]  # what a person calls the format
+    kind: ClassVar[str]  # the format in a word, as the report says it
+    greedy: ClassVar[bool] = False  # claims more than its own format: asked after the others
 
     @classmethod
     def sniff(cls, head: bytes, path: Path) -> bool:
@@ -43,9 +44,9 @@ class Reader:
         raise NotImplementedError
 
     @classmethod
-    def peek_rank(cls, head: bytes) -> int | None:
+    def peek_rank(cls, head: bytes) -> int | None:  # noqa: ARG003  # most formats do not tell it there
         """Return the rank if the first bytes tell it, so that an older trace of that rank need not be read."""
-        raise NotImplementedError
+        return None
 
     def read(self, path: Path, progress: Progress | None = None) -> Trace:
         """Read the whole file. Damage becomes a warning of the trace; UnreadableError where nothing is left to use."""

@@ -43,8 +43,8 @@ class Found:
 
 @cache
 def all_readers() -> tuple[type[Reader], ...]:
-    """Return every reader, in order of module name."""
-    return tuple(discover(package, Reader))
+    """Return every reader, in order of asking: by module name, greedy ones last."""
+    return tuple(sorted(discover(package, Reader), key=lambda reader: reader.greedy))
 
 
 def find(paths: Iterable[Path]) -> Found:

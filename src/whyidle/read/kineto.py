@@ -26,7 +26,8 @@ LIST_END: Final = re.compile(rb'(\})\s*(?:,\s*)?(?=\]\s*(?:,\s*"[^"\\]*"\s*:|\}?
 class Kineto(Reader):
     """Reads Kineto traces."""
 
-    kind = "PyTorch profiler trace"
+    kind = "kineto"
+    greedy = True  # any JSON: the events may be far behind the first bytes
 
     @classmethod
     def sniff(cls, head: bytes, path: Path) -> bool:  # noqa: ARG003  # names of traces tell nothing
