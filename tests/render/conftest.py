@@ -45,7 +45,7 @@ TENSOR_CORES = Finding(
     "compute.fp32_no_tensorcore",
     "medium",
     0.8,
-    "Matrix products beside the tensor cores take 15% of the step, of which 10% of the step can be saved.",
+    "Matrix products beside the tensor cores take 15% of the time: on them 10% of the time could be saved.",
     0.1,
     "by kernel name",
     (),

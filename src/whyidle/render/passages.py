@@ -18,7 +18,7 @@ STYLE: Mapping[Severity, str] = {"high": "bold red", "medium": "bold yellow", "l
 EFFORT: Mapping[Effort, str] = {"argument": "one argument", "setting": "a setting", "code": "code change"}
 
 # What a message ends with where the loss stands beside it.
-_COST = re.compile(r",?(?: which costs| of which| for which [^,;]*| for) <?\d+% of the [^,;]*$")
+_COST = re.compile(r",?(?: which costs| for) <?\d+% of the [^,;]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Room:
 
 def finding_lines(number: int, finding: Finding, summary: Summary, width: int, room: Room) -> Iterator[Text]:
     """Yield a finding in full."""
-    message = Text(_message(finding, summary), style="bold")
+    message = Text(clean(finding.message), style="bold")
     yield from hang(_head(number, finding), message, width, indent=LABEL)
     yield from _worth(finding, summary, width)
     for index, fix in enumerate(finding.fixes if room.others else finding.fixes[:1]):
@@ -55,22 +55,16 @@ def finding_lines(number: int, finding: Finding, summary: Summary, width: int, r
 ONE = Room(change=1)
 
 
-def compact(number: int, finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
+def compact(number: int, finding: Finding, width: int) -> Iterator[Text]:
     """Yield a finding in two lines: what is wrong, and what is lost and what to change."""
     head = _head(number, finding)
-    message = _COST.sub("", _message(finding, summary).rstrip("."))
+    message = _COST.sub("", clean(finding.message).rstrip("."))
     yield Text.assemble(head, shorten(message, width - len(head)))
     lost = percent(finding.lost_share) if finding.lost_share else ""
     change = (finding.fixes[0].change.splitlines() or [finding.fixes[0].title])[0] if finding.fixes else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
     if text:
         yield Text.assemble(_label("lost" if lost else "change"), (shorten(text, width - INDENT), "dim"))
-
-
-def _message(finding: Finding, summary: Summary) -> str:
-    """Return what is wrong; without steps a share is one of the time."""
-    message = clean(finding.message)
-    return message if summary.steps else message.replace("% of the step", "% of the time")
 
 
 def tag(finding: Finding) -> str:

@@ -187,7 +187,7 @@ def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
         if in_full:
             yield from finding_lines(number, finding, report.summary, width, room)
         else:
-            yield from compact(number, finding, report.summary, width)
+            yield from compact(number, finding, width)
     if len(findings) > len(shown):
         yield Text(f"     and {plural(len(findings) - len(shown), 'more finding')}: --all", style="dim")
     if len(findings) > 1:

@@ -47,8 +47,8 @@ class NotUsed(Rule):
             return
         lost = saved(m, max(share - m.get("cast_share", 0.0), 0.0) * self.mergeable)
         yield from self.finding(
-            f"Elementwise kernels take {share:.0%} of the step and nothing is compiled: "
-            f"torch.compile may save {lost:.0%} of the step.",
+            f"Elementwise kernels take {share:.0%} of the time and nothing is compiled: "
+            f"torch.compile may save {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -35,7 +35,7 @@ class ChannelsLast(Rule):
         share = m.number("layout_share")
         lost = saved(m, share)
         yield from self.finding(
-            f"Conversions between NCHW and NHWC around convolutions cost {lost:.0%} of the step.",
+            f"Conversions between NCHW and NHWC around convolutions cost {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"layout-conversion kernels (nchwToNhwc and back): {share:.0%} of the time{proviso(m)}",

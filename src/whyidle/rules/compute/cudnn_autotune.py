@@ -45,7 +45,7 @@ class CudnnAutotune(Rule):
         share = m.number("conv_search_share")
         lost = saved(m, share)
         yield from self.finding(
-            f"The search for convolution algorithms goes on in steady state, which costs {lost:.0%} of the step.",
+            f"The search for convolution algorithms goes on in steady state, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -40,7 +40,7 @@ class DtypeCast(Rule):
             return
         lost = saved(m, share * self.removable)
         yield from self.finding(
-            f"Kernels that only change the data type take {share:.0%} of the step: "
+            f"Kernels that only change the data type take {share:.0%} of the time: "
             f"without those of weights it could be {lost:.0%} shorter.",
             lost_share=lost,
             confidence=self.confidence,

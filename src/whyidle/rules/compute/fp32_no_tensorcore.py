@@ -61,8 +61,8 @@ class Fp32NoTensorcore(Rule):
         plain = m.number("matmul_share") * (1 - used)
         lost = saved(m, plain * (1 - left))
         yield from self.finding(
-            f"Matrix products beside the tensor cores take {plain:.0%} of the step: "
-            f"on them the step could be {lost:.0%} shorter.",
+            f"Matrix products beside the tensor cores take {plain:.0%} of the time: "
+            f"on them {lost:.0%} of the time could be saved.",
             lost_share=lost,
             confidence=self.confidence * (1 - used),
             seen=(

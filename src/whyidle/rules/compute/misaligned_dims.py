@@ -63,8 +63,8 @@ class MisalignedDims(Rule):
         example = str(m.one("misaligned_product").value) if "misaligned_product" in m else ""
         name, change, risk = _SIZES.get(which, _SIZES["outputs"])
         yield from self.finding(
-            f"16-bit matrix products with {name} that is no multiple of 8 take {share:.0%} of the step: "
-            f"aligned, the step may be {lost:.0%} shorter.",
+            f"16-bit matrix products with {name} that is no multiple of 8 take {share:.0%} of the time: "
+            f"aligned, {lost:.0%} of the time may be saved.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -36,7 +36,7 @@ class Recompute(Rule):
         share = m.number("recompute_share")
         lost = saved(m, share)
         yield from self.finding(
-            f"Activation checkpointing computes the forward pass again, which costs {lost:.0%} of the step.",
+            f"Activation checkpointing computes the forward pass again, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"forward kernels that run again during backward: {share:.0%} of the time{proviso(m)}",

@@ -46,7 +46,7 @@ class Underfilled(Rule):
         lost = saved(m, unfilled * self.recoverable)
         yield from self.finding(
             f"Kernels leave {unfilled:.0%} of the GPU's multiprocessor time without a block: "
-            f"more work per kernel may win {lost:.0%} of the step.",
+            f"more work per kernel may win {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -60,7 +60,7 @@ class LaunchBound(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = unclaimed(m, "launch_bound_share")
         yield from self.finding(
-            f"The CPU launches work more slowly than the GPU finishes it, which costs {lost:.0%} of the step.",
+            f"The CPU launches work more slowly than the GPU finishes it, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self._confidence(m),
             seen=self._seen(m, lost),

@@ -54,7 +54,7 @@ class OptimizerLoop(Rule):
         lost = unclaimed(m, "idle_optimizer_host_share")
         of = f" of {m.number('launches_per_step'):.0f}" if "launches_per_step" in m else ""
         yield from self.finding(
-            f"Optimizer.step makes {launches:.0f} launches while the GPU waits, which costs {lost:.0%} of the step.",
+            f"Optimizer.step makes {launches:.0f} launches while the GPU waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence if launches >= self.loop else self.foreach_confidence,
             seen=f"{launches:.0f}{of} launches per step in Optimizer.step, the GPU idle there {lost:.0%} of the time",

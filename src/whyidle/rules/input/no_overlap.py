@@ -38,7 +38,7 @@ class NoOverlap(Rule):
         lost = m.number(wait.name)
         name = next((f" ({place.name})" for place in wait.locations if place.name), "")
         yield from self.finding(
-            f"The training thread makes each batch itself while the GPU waits, which costs {lost:.0%} of the step.",
+            f"The training thread makes each batch itself while the GPU waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"your range that loads data{name} covers {lost:.0%} of the time with the GPU idle",

@@ -46,7 +46,7 @@ class WorkersTooFew(Rule):
         wait = m.one("idle_loader_workers_share")
         lost = m.number(wait.name) - WorkerStartup.startup_share(m)
         yield from self.finding(
-            f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the step.",
+            f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -50,7 +50,7 @@ class WorkersZero(Rule):
         idle = m.get("gpu_idle_share", lost)
         loading = m.get("data_wait_share", lost)
         yield from self.finding(
-            f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the step.",
+            f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"enumerate(DataLoader) covers {lost * 100:.0f} of the {idle * 100:.0f} points of idle time",

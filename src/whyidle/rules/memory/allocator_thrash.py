@@ -44,7 +44,7 @@ class AllocatorThrash(Rule):
         lost = m.number("alloc_lost_share")
         calls = m.number("alloc_calls_per_step")
         yield from self.finding(
-            f"GPU memory is freed and allocated anew while training runs, which costs {lost:.0%} of the step.",
+            f"GPU memory is freed and allocated anew while training runs, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"{calls:.3g} cudaMalloc and cudaFree per step after the first, the GPU idle in them {lost:.0%}",

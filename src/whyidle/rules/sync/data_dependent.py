@@ -37,7 +37,7 @@ class DataDependent(Rule):
         lost = m.number("sync_data_dependent_lost_share")
         count = m.number("sync_data_dependent_per_step")
         yield from self.finding(
-            f"Sizes and branches that depend on data let the GPU run dry, which costs {lost:.0%} of the step.",
+            f"Sizes and branches that depend on data let the GPU run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -35,7 +35,7 @@ class Framework(Rule):
         lost = m.number("sync_framework_lost_share")
         calls = m.number("sync_framework_per_step")
         yield from self.finding(
-            f"Waiting for the GPU outside any operator lets it run dry, which costs {lost:.0%} of the step.",
+            f"Waiting for the GPU outside any operator lets it run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -38,7 +38,7 @@ class GradClip(Rule):
         lost = m.number("sync_grad_clip_lost_share")
         reads = m.number("sync_grad_clip_per_step")
         yield from self.finding(
-            f"A read between backward and the optimizer step lets the GPU run dry, which costs {lost:.0%} of the step.",
+            f"A read between backward and the optimizer step lets the GPU run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -43,7 +43,7 @@ class ScalarRead(Rule):
         lost = scalars + tensors
         mostly = "sync_scalar_lost_share" if scalars >= tensors else "sync_readback_lost_share"
         yield from self.finding(
-            f"Reading values back from the GPU lets it run dry, which costs {lost:.0%} of the step.",
+            f"Reading values back from the GPU lets it run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=(self.confidence * scalars + self.tensor_confidence * tensors) / lost if lost else 0.0,
             seen=(

@@ -45,7 +45,7 @@ class H2dInStep(Rule):
         count = m.number("h2d_small_per_step")
         yield from self.finding(
             f"Each step makes {count:.0f} small tensors on the CPU and copies them to the GPU, "
-            f"which costs {lost:.0%} of the step.",
+            f"which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"{count:.0f} host-to-device copies of at most 64 KiB per step, the GPU idle before them",

@@ -55,7 +55,7 @@ class PageableH2d(Rule):
         pinning = behind + exposed * (1 - self.pinned)
         where = max((name for names in self.needs for name in names if name in m), key=m.number)
         yield from self.finding(
-            f"Copies to the GPU {what} and hold everything up for {lost:.0%} of the step.",
+            f"Copies to the GPU {what} and hold everything up for {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(
