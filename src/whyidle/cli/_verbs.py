@@ -32,7 +32,8 @@ _HELP = """Tells you why your GPU is idle, what to change, and what that is wort
 
 To record your job: whyidle demo --record
 
-Exit code: 0 judged, no finding of 5% of the step or more; 1 there is one; 2 could not judge, or wrong usage.
+Exit code: 0 judged, no finding of 5% of the time or more; 1 there is one; 2 could not judge, the recording
+does not show what to change, or wrong usage.
 """
 
 # Named in the docs as coming; who types one is told so.

@@ -66,7 +66,8 @@ def diagnose(
 
     To record your job: whyidle demo --record
 
-    Exit code: 0 judged, no finding of 5% of the step or more; 1 there is one; 2 could not judge, or wrong usage.
+    Exit code: 0 judged, no finding of 5% of the time or more; 1 there is one; 2 could not judge, the recording
+    does not show what to change, or wrong usage.
     """
     chosen = format or ("json" if output is not None and output.suffix.lower() == ".json" else "terminal")
     renders = renderer(chosen)

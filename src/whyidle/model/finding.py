@@ -14,7 +14,7 @@ from whyidle.model.evidence import Ignored, Value
 Severity: TypeAlias = Literal["high", "medium", "low"]
 Effort: TypeAlias = Literal["argument", "setting", "code"]
 
-# Limits on lost_share, a share of step time. The upper two: xprof's input-pipeline analysis (0.20, 0.05),
+# Limits on lost_share, a share of the window. The upper two: xprof's input-pipeline analysis (0.20, 0.05),
 # and torch_tb_profiler for 0.05; 0.02 is the noise of a median step in the recordings that we have.
 HIGH, MEDIUM, LOW = 0.20, 0.05, 0.02
 
@@ -107,7 +107,7 @@ class Finding:
     severity: Severity
     confidence: float  # 0-1: that this is the cause
     message: str  # what is wrong and how much it costs
-    lost_share: float | None  # share of step time that the fix could remove; None for source-only findings
+    lost_share: float | None  # share of the window that the fix could remove; None for source-only findings
     seen: str = ""  # what shows it, and where to look
     locations: tuple[Location, ...] = ()
     fixes: tuple[Fix, ...] = ()
@@ -209,7 +209,7 @@ class Summary:
     gpu_busy_share: float | None = None
     gpu_idle_share: float | None = None
     data_wait_share: float | None = None  # loader ranges over the window, the GPU busy or not
-    collective_wait_share: float | None = None  # one rank alone shows a lower bound
+    collective_wait_share: float | None = None  # waiting for a peer; one rank alone shows a lower bound
     collective_exposed_share: float | None = None  # collectives with no other kernel beside them
     tensor_core_share: float | None = None  # of the time in matrix products and convolutions
     launches_per_step: float | None = None

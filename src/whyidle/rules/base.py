@@ -90,7 +90,7 @@ class Rule:
         fixes: tuple[Fix, ...] = (),
         candidates: tuple[str, ...] = (),
     ) -> Iterator[Finding]:
-        """Yield a finding of this rule; nothing if the loss is below what is worth telling (2% of step time)."""
+        """Yield a finding of this rule; nothing if the loss is below what is worth telling (2% of the time)."""
         lost_share = min(max(lost_share, 0.0), 1.0)
         severity = severity_of(lost_share)
         if severity is not None:
