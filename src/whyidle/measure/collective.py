@@ -18,7 +18,9 @@ from whyidle.model.evidence import Kind
 from whyidle.model.intervals import clip, union
 from whyidle.model.measurement import Measurement
 
-MATCHED = 0.9  # of a rank's collectives that have a partner on every other rank, or the ranks do not belong together
+# Of a rank's collectives, those with a partner on every other rank, or the ranks do not belong together. Judgement: ranks
+# start and stop recording at different moments, which leaves a few at the edges alone.
+MATCHED = 0.9
 
 
 def measure(a: Analysis) -> Iterator[Measurement]:
