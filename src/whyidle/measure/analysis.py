@@ -16,7 +16,9 @@ from whyidle.model.finding import LOW, Location
 from whyidle.model.intervals import Intervals, clip, containing, overlap, subtract, union
 
 PLACES = 3  # locations that a measurement carries
-STRAY = 0.01  # of the operations, and of the device time, of the busiest device
+# Of the operations, and of the device time, of the busiest device. Judgement: a context made by mistake leaves a few copies
+# and fills, a device that takes part in every step has far more.
+STRAY = 0.01
 
 
 class Analysis:
