@@ -14,15 +14,19 @@ from whyidle.model.evidence import Kind
 from whyidle.model.finding import LOW
 from whyidle.model.intervals import covered_before
 
-# ns: a stream runs one operation at a time; Kineto's rounding makes neighbours overlap by up to a few us.
+# ns: a stream runs one operation at a time; rounding makes neighbours overlap by up to 4 us in the recordings that we
+# have, but for 9 of 15,632 operations of one, by up to 13 us.
 OVERLAP = 5_000
-# Of launches without a kernel: the profiler drops the first of a session (pytorch#192021).
+# Of launches without a kernel: the profiler drops the first of a session (pytorch#192021). Recordings that we have lack
+# none, captures of graphs 98% and more; the limits between are a judgement.
 FEW_MISSING, MANY_MISSING = 0.02, 0.5
 # Launches that a stream holds before the host has to wait: 1021 in HTA's ns_resolution recording, "about 1000" told.
 QUEUE = 1024
-FEW_OPERATIONS = 10
+FEW_OPERATIONS = 10  # judgement: one layer launches as many
+# Of the window. Judgement: in recordings of a server, or of a capture, 0.97 and more, in one of a single step 0.83.
 LONGEST_GAP = 0.9
-# A step so many times the median that holds so much of the idle time is an event, not a habit.
+# A step so many times the median that holds so much of the idle time is an event, not a habit. The longest of at least
+# four steps takes up to 1.5 medians in the recordings that we have; the limits are a judgement.
 MANY_STEPS, LONG_STEP, MOST = 4, 3, 0.5
 
 
