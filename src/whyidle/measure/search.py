@@ -21,7 +21,7 @@ from whyidle.model.measurement import Measurement
 
 # Different products of an ordinary call: up to 3 in 6,000 calls of public recordings of ResNets; 4 to 8 in a search.
 ORDINARY = 3
-FAR_FEWER = 2  # times: what an ordinary call of the same shape runs less than a search, at least
+FAR_FEWER = 2  # times: what an ordinary call of the same shape runs less than a search, at least (judgement)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
