@@ -18,8 +18,8 @@ from whyidle.model.evidence import Kind
 from whyidle.model.intervals import clip, union
 from whyidle.model.measurement import Measurement
 
-# Of a rank's collectives, those with a partner on every other rank, or the ranks do not belong together. Judgement: ranks
-# start and stop recording at different moments, which leaves a few at the edges alone.
+# Of a rank's collectives, those with partners, or the ranks do not belong together. Judgement: ranks start and stop
+# recording at different moments, which leaves a few at the edges alone.
 MATCHED = 0.9
 
 
