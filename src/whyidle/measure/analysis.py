@@ -16,8 +16,8 @@ from whyidle.model.finding import LOW, Location
 from whyidle.model.intervals import Intervals, clip, containing, overlap, subtract, union
 
 PLACES = 3  # locations that a measurement carries
-# Of the operations, and of the device time, of the busiest device. Judgement: a context made by mistake leaves a few copies
-# and fills, a device that takes part in every step has far more.
+# Of the operations, and of the device time, of the busiest device. Judgement: a context made by mistake leaves a few
+# copies and fills, a device that takes part in every step has far more.
 STRAY = 0.01
 
 
