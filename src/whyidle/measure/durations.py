@@ -15,8 +15,8 @@ import numpy as np
 from whyidle.measure.rows import Index
 from whyidle.model.evidence import DeviceSlices
 
-# Judgement: rounding, and kernels that a runtime lets overlap, pass one successor, by at most 13 us in the recordings that
-# we have; the corrupt durations of Hyperloom#1116 pass thousands.
+# Judgement: rounding, and kernels that a runtime lets overlap, pass the next by at most 13 us in the recordings that we
+# have; what hides idle time passes many, and by far.
 PASSED = 3  # successors whose start an operation must pass
 OVERLAP = 1_000_000  # ns by which it must pass them
 
