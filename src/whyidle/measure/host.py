@@ -21,7 +21,8 @@ from whyidle.model.intervals import Intervals, containing
 FIRST_USE = 1_000_000
 MANY_STEPS = 3  # judgement: of fewer, "more than half" tells no habit
 # A thread that launches a tenth of a device's work drives it; prefetchers and loggers launch a copy or two per step.
-# Where two threads launch, the lesser makes 32-45% of the launches in the recordings that we have; the limit is a judgement.
+# Where two threads launch, the lesser makes 32-45% of the launches in the recordings that we have; the limit is a
+# judgement.
 MAIN_SHARE = 10
 
 
