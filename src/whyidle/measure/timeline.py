@@ -24,8 +24,8 @@ T = TypeVar("T", np.int64, np.int32, np.intp)
 DENSE_IDS = 8
 # Up to this many times are looked up one by one; for more it pays to build the tree of slices.
 FEW_TIMES = 16
-# ns: what the fastest launches take (2-18 us, see `offset`), and what rounding to whole microseconds may take off. From a
-# millisecond on it is no clock: two of one machine are off by microseconds after calibration (judgement).
+# ns: what the fastest launches take (2-18 us, see `offset`), what rounding to whole microseconds may take off, and from
+# where on it is no clock that is off (judgement).
 FASTEST_LAUNCH = 5_000
 CLOCK_ROUNDING = 1_000
 
