@@ -18,12 +18,13 @@ from whyidle.model.intervals import covered_before
 # have, but for 9 of 15,632 operations of one, by up to 13 us.
 OVERLAP = 5_000
 # Of launches without a kernel: the profiler drops the first of a session (pytorch#192021). Recordings that we have lack
-# none, captures of graphs 98% and more; the limits between are a judgement.
+# none (one of 17 operations half), captures of graphs 98% and more; the limits between are a judgement.
 FEW_MISSING, MANY_MISSING = 0.02, 0.5
 # Launches that a stream holds before the host has to wait: 1021 in HTA's ns_resolution recording, "about 1000" told.
 QUEUE = 1024
 FEW_OPERATIONS = 10  # judgement: one layer launches as many
-# Of the window. Judgement: in recordings of a server, or of a capture, 0.97 and more, in one of a single step 0.83.
+# Of the window. Judgement: of the recordings without steps those of a server and of a capture have 0.97 and more, the
+# others up to 0.83.
 LONGEST_GAP = 0.9
 # A step so many times the median that holds so much of the idle time is an event, not a habit. The longest of at least
 # four steps takes up to 1.5 medians in the recordings that we have; the limits are a judgement.
