@@ -25,7 +25,7 @@ from whyidle.model.intervals import covered_before, intersect, overlap, union
 from whyidle.model.measurement import Measurement
 
 MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
-SHORTEST = 5_000  # ns: below a launch's length a call did not wait; the median launch takes 3-16 us (docs/method.md)
+SHORTEST = 5_000  # ns: below a launch's length a call did not wait; the median launch takes 1-16 us
 NO_OPERATOR = -1
 
 
