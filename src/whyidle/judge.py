@@ -76,7 +76,7 @@ def run_info(run: Run, measured: Measured) -> RunInfo:
     traces = measured.traces or run.traces
     sizes = [trace.world_size for trace in traces if trace.world_size]
     return RunInfo(
-        evidence=tuple(EvidenceFile(trace.path, "kineto", trace.rank) for trace in traces),
+        evidence=tuple(EvidenceFile(trace.path, trace.kind, trace.rank) for trace in traces),
         ignored=run.ignored,
         gpus=measured.gpus,
         world_size=max(sizes, default=None),
@@ -130,11 +130,24 @@ def summarize(measured: Measured) -> Summary:
     )
 
 
+IDLE_FAMILIES = {"input", "transfer", "sync", "host", "pause", "memory"}
+
+
 def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, float]:
-    """Return the causes of idle time that no finding speaks for, the largest first, as shares of the window."""
-    speaks = {rule.id: rule.explains for rule in all_rules()}
-    explained = {cause for finding in findings for cause in speaks[finding.rule]}
-    left = {cause: m.number(f"idle_{cause}_share") for cause in CAUSES if cause not in explained}
+    """Return the idle time that no finding speaks for, by cause, the largest first, as shares of the window.
+
+    A finding speaks for as much as it says is lost, spread over the causes that its rule explains.
+    """
+    rules = {rule.id: rule for rule in all_rules()}
+    left = {cause: m.number(f"idle_{cause}_share") for cause in CAUSES}
+    for finding in findings:
+        rule = rules[finding.rule]
+        causes = [cause for cause in rule.explains if left[cause] > 0]
+        total = sum(left[cause] for cause in causes)
+        idle = (finding.lost_share or 0.0) - sum(m.get(name, 0.0) for name in rule.busy)
+        spoken = min(max(idle, 0.0), total) if finding.rule.split(".")[0] in IDLE_FAMILIES else total
+        for cause in causes:
+            left[cause] -= left[cause] * spoken / total
     return dict(sorted(((cause, share) for cause, share in left.items() if share > 0), key=lambda item: -item[1]))
 
 
@@ -161,6 +174,9 @@ def remarks(m: Measurements, findings: tuple[Finding, ...]) -> Iterator[str]:
     exposed = m.get("collective_exposed_share", 0.0)
     if exposed >= EXPOSED:
         yield f"{exposed:.0%} of the time only collectives ran: busy, but not computing."
+    copies = m.get("h2d_exposed_share", 0.0) + m.get("d2h_exposed_share", 0.0)
+    if copies >= EXPOSED:
+        yield f"{copies:.0%} of the time only copies ran: busy, but not computing."
     left = unexplained(m, findings)
     if sum(left.values()) >= MEDIUM:
         named = ", ".join(f"{WORDS.get(cause, cause)} {share:.0%}" for cause, share in left.items() if share >= LOW)
@@ -169,7 +185,7 @@ def remarks(m: Measurements, findings: tuple[Finding, ...]) -> Iterator[str]:
 
 # How a person would say the causes that no rule may speak for.
 WORDS = {
-    "kernel_gap": "between kernels", "stream_wait": "between streams", "peer_wait": "waiting for a peer",
+    "kernel_gap": "between kernels", "stream_wait": "between streams", "peer_wait": "waiting for another GPU",
     "queue_stall": "launched but not started", "unknown": "not recorded", "sync_return": "returning from a wait",
     "h2d_prep": "preparing copies", "optimizer_host": "optimizer", "launch_latency": "launch latency",
     "autograd_host": "autograd", "data_wait": "waiting for data", "gc": "garbage collection",

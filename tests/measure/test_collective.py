@@ -45,7 +45,8 @@ def test_collectives_that_wait_at_the_same_time_wait_once():
     r = steps(2)
     for stream in (7, 8):
         name = f"{REDUCE}_{stream}"
-        r.kernel(0, 1, name=name, stream=stream).kernel(1000, 2000, name=name, stream=stream)
+        r.kernel(0, 1, name=name, stream=stream, message=8)
+        r.kernel(1000, 2000, name=name, stream=stream, message=8)
     m = measured(r.analysis())
     assert m["collective_wait_share"] == pytest.approx(999 / 2000)
     assert m["collective_wait_share"] <= m["collective_share"]

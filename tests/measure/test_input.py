@@ -46,12 +46,17 @@ def test_idle_time_is_told_by_the_loader_that_it_was_spent_in():
     assert "loader_first_wait_share" not in m, "one batch of the workers is no first of several"
 
 
-def test_frames_show_the_wait_but_not_who_loads():
+@pytest.mark.parametrize("fetched_by", ["zero", "workers"])
+def test_frames_show_who_loads_by_where_the_samples_are_fetched(fetched_by):
+    """Without ranges: a loader that fetches inside its own `__next__`, in the thread that asks, has no workers."""
     r = steps(0, 0).python("torch/utils/data/dataloader.py(701): __next__", 0, 20)
+    if fetched_by == "zero":
+        r.python("torch/utils/data/_utils/fetch.py(50): fetch", 2, 18)
     m = measured(r.analysis())
     assert m["data_wait_share"] == pytest.approx(0.1)
-    assert not {"idle_loader_zero_share", "idle_loader_workers_share"} & set(m)
-    assert "loader_batches_per_step" not in m
+    other = {"zero": "workers", "workers": "zero"}[fetched_by]
+    assert m[f"idle_loader_{fetched_by}_share"] == pytest.approx(0.1)
+    assert m[f"idle_loader_{other}_share"] == 0
 
 
 def test_the_users_own_range():

@@ -93,9 +93,14 @@ def strays(analyses: Iterable[Analysis]) -> Iterator[str]:
     for a in analyses:
         for device in a.strays:
             noun = "operation" if len(device.ops) == 1 else "operations"
+            alone = (a.t.trace.world_size or 1) == 1
             yield (
                 f"GPU {device.device} ran {len(device.ops):,} {noun} of a process that works on another GPU: left out. "
-                "torch.cuda.set_device() early, and map_location in torch.load(), avoid that."
+                + (
+                    "If it was rented for this job, it is idle."
+                    if alone
+                    else "torch.cuda.set_device() early, and map_location in torch.load(), avoid that."
+                )
             )
 
 
@@ -152,18 +157,17 @@ def whole(of_ranks: OfRanks) -> Iterator[Measurement]:
     """Yield the run's measurements: shares weighted by what they are shares of, other numbers as their median.
 
     What one rank could not measure is not measured for the run, unless that it is missing says that there was none:
-    a rank whose host was recorded and that holds no DataLoader did not wait for one. Locations are those of the rank
-    with most of it.
+    a rank that holds no DataLoader did not wait for one, as far as its host was recorded (a doubt says so where not).
+    Locations are those of the rank with most of it.
     """
     by_name: dict[str, list[tuple[float, Measurement]]] = {}
     for a, measured in of_ranks:
         values = {m.name: m for m in measured}
         for m in measured:
             by_name.setdefault(m.name, []).append((a.device_window * denominator(m.name, values), m))
-    hosts = all(a.host.operators_recorded for a, _ in of_ranks)
     for name, found in by_name.items():
         complete = len(found) == len(of_ranks)
-        if complete or (hosts and name in ABSENT_IS_NONE):
+        if complete or name in ABSENT_IS_NONE:
             idle = sum(a.device_window for a, _ in of_ranks) - sum(weight for weight, _ in found)
             missing = idle if not complete and CATALOG[name].unit == "of window" else 0
             yield Measurement(name, combine(name, found, missing), locations=worst_places(found))
@@ -171,7 +175,10 @@ def whole(of_ranks: OfRanks) -> Iterator[Measurement]:
 
 def denominator(name: str, values: Mapping[str, Measurement]) -> float:
     """Return what a share of this rank is a share of, as a share of its window."""
-    of = DENOMINATORS.get(CATALOG[name].unit, "")
+    unit = CATALOG[name].unit
+    if unit == "of GPU span" and "outside_span_share" in values:
+        return 1 - float(values["outside_span_share"].value)
+    of = DENOMINATORS.get(unit, "")
     return float(values[of].value) if of in values else 1.0
 
 

@@ -29,6 +29,8 @@ class Analysis:
         self.host = HostCauses(self.t)
         every = [Attribution(self.host, device) for device in self.t.device_ids]
         self.devices, self.strays = apart(every)
+        for device in self.devices:
+            device.siblings = [other for other in self.devices if other is not device]
 
     # windows and shares
 

@@ -8,6 +8,7 @@ The causes of a gap are disjoint and sum to the gap (tests/laws/test_attribution
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,6 +76,7 @@ class Attribution:
     def __init__(self, host: HostCauses, device: int) -> None:
         self.host, self.t, self.device = host, host.t, device
         self.low, self.high = self.t.window(device)
+        self.siblings: Sequence[Attribution] = ()  # the other devices that this process works on
 
     @cached_property
     def ops(self) -> Index:
@@ -229,41 +231,51 @@ class Attribution:
             rows = late[thread_of == thread]
             end = np.where(g.next_op[rows] >= 0, self.launch_start[rows], g.span.end[rows])
             left = Intervals(g.span.start[rows], end)
+            for cause, spans in (("unknown", self.t.steps.unrecorded), ("peer_wait", self.elsewhere)):
+                left, rows, found = split(left, rows, cause, spans)
+                parts += found
             others = [other for other in self.crew if other != thread]
             for group in ([int(thread)], others):
                 for cause in HostCauses.ORDER:
-                    left, rows, found = self.take(left, rows, cause, group)
+                    spans = merged([self.host.spans(member, cause) for member in group])
+                    left, rows, found = split(left, rows, cause, spans)
                     parts += found
             rest = "python" if self.host.operators_recorded else "unknown"
             parts.append(Pieces(left.start, left.end, np.full(len(left), CODE[rest], np.int8), rows))
         return parts
 
-    def take(
-        self, left: Intervals, rows: Index, cause: str, threads: list[int]
-    ) -> tuple[Intervals, Index, list[Pieces]]:
-        """Split off what of `left` these threads spent on `cause`; return what is still left, its gaps, the pieces."""
-        sets = [self.host.spans(thread, cause) for thread in threads]
-        sets = [s for s in sets if len(s)]
-        if not sets or not len(left):
-            return left, rows, []
-        what = sets[0] if len(sets) == 1 else merged(sets)
-        found, of_left, _ = intersect(left, what)
-        if not len(found):
-            return left, rows, []
-        rest, of_rest = subtract(left, what)
-        piece = Pieces(found.start, found.end, np.full(len(found), CODE[cause], np.int8), rows[of_left])
-        return rest, rows[of_rest], [piece]
+    @cached_property
+    def elsewhere(self) -> Intervals:
+        """Return when another device of this process works: this one waits for it, or for the host that feeds it."""
+        return merged([other.busy for other in self.siblings])
 
     @cached_property
     def late_idle(self) -> Intervals:
         """Return the idle time for which the host was late: of late gaps the part before the launch call."""
         g, rows = self.gaps, np.flatnonzero(self.late)
         end = np.where(g.next_op >= 0, self.launch_start, g.span.end)
-        return Intervals(g.span.start[rows], end[rows])
+        late = Intervals(g.span.start[rows], end[rows])
+        return subtract(late, self.elsewhere)[0]
+
+
+def split(left: Intervals, rows: Index, cause: str, what: Intervals) -> tuple[Intervals, Index, list[Pieces]]:
+    """Split off what of `left` lies in `what`; return what is still left, its gaps, and the pieces of this cause."""
+    if not len(what) or not len(left):
+        return left, rows, []
+    found, of_left, _ = intersect(left, what)
+    if not len(found):
+        return left, rows, []
+    rest, of_rest = subtract(left, what)
+    return (
+        rest,
+        rows[of_rest],
+        [Pieces(found.start, found.end, np.full(len(found), CODE[cause], np.int8), rows[of_left])],
+    )
 
 
 def merged(sets: list[Intervals]) -> Intervals:
     """Return the union of several sets."""
-    if not sets:
-        return NOTHING
+    sets = [one for one in sets if len(one)]
+    if len(sets) < 2:
+        return sets[0] if sets else NOTHING
     return union(np.concatenate([s.start for s in sets]), np.concatenate([s.end for s in sets]))

@@ -13,9 +13,10 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.attribution import merged
 from whyidle.measure.rows import Index
 from whyidle.model.evidence import Kind
-from whyidle.model.intervals import clip, union
+from whyidle.model.intervals import Intervals, clip, union
 from whyidle.model.measurement import Measurement
 
 # Of a rank's collectives, those with partners, or the ranks do not belong together. Judgement: ranks start and stop
@@ -31,62 +32,77 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         return
     collective = t.device_like(names.COLLECTIVE)
     yield Measurement("collective_share", a.device_share(collective), locations=a.device_places(collective))
-    yield Measurement("collective_exposed_share", a.exposed_share(collective))
+    yield Measurement("collective_exposed_share", a.exposed_share(collective), locations=a.device_places(collective))
     if not len(collective):
         yield Measurement("collective_wait_share", 0.0)
     elif a.steps > 1:
-        yield Measurement("collective_wait_share", a.share(longer_than_fastest(a)))
+        rows = comparable(a)
+        if len(rows):
+            yield Measurement("collective_wait_share", a.share(longer_than_fastest(a, rows)))
+
+
+def comparable(a: Analysis) -> Index:
+    """Return the collectives of which two of a kind can be told: of known size, and not from one rank to another."""
+    t = a.t
+    rows = t.device_like(names.COLLECTIVE)
+    point = t.strings_like(names.POINT_TO_POINT)[t.device.name[rows]]
+    return rows[(t.device.message[rows] >= 0) & ~point]
+
+
+Key = tuple[str, int, str]  # name, message, process group
 
 
 def across(analyses: Sequence[Analysis]) -> list[float] | None:
     """Return for each rank the share of its window in which its collectives wait for a peer; None if they do not match.
 
-    A collective ends on all ranks at once, so no clocks need to agree: of one collective the rank that entered last
-    has the shortest kernel, and what the others take longer they waited.
+    A collective ends on all ranks of its group at once, so no clocks need to agree: of one collective the rank that
+    entered last has the shortest kernel, and what the others take longer they waited.
     """
     ranks = [occurrences(a) for a in analyses]
-    keys = set(ranks[0]).intersection(*ranks[1:])
-    keys = {key for key in keys if len({len(rank[key]) for rank in ranks}) == 1}
-    if not keys:
+    waited: list[list[Intervals]] = [[] for _ in ranks]
+    matched = [0] * len(ranks)
+    for key in set().union(*ranks):
+        members = [place for place, rank in enumerate(ranks) if key in rank]
+        alone = len(members) < (2 if key[2] else len(ranks))  # of an unknown group all have to be members
+        if alone or len({len(ranks[place][key]) for place in members}) > 1:
+            continue
+        slices = [(analyses[place].t.device, ranks[place][key]) for place in members]
+        shortest = np.min([d.end[rows] - d.start[rows] for d, rows in slices], axis=0)
+        for place, (d, rows) in zip(members, slices, strict=True):
+            matched[place] += len(rows)
+            waited[place].append(union(d.start[rows], d.end[rows] - shortest))
+    if any(
+        done < MATCHED * sum(map(len, rank.values())) or not done for done, rank in zip(matched, ranks, strict=True)
+    ):
         return None
-    shares: list[float] = []
-    for a, rank in zip(analyses, ranks, strict=True):
-        d, waited = a.t.device, []
-        matched = np.concatenate([rank[key] for key in keys])
-        if len(matched) < MATCHED * sum(map(len, rank.values())):
-            return None
-        for key in keys:
-            length = np.stack(
-                [
-                    (other.t.device.end - other.t.device.start)[rows[key]]
-                    for other, rows in zip(analyses, ranks, strict=True)
-                ]
-            )
-            start, end = d.start[rank[key]], d.end[rank[key]] - length.min(axis=0)
-            waited.append(union(start, end))
-        whole = union(np.concatenate([w.start for w in waited]), np.concatenate([w.end for w in waited]))
-        shares.append(a.share(sum(clip(whole, one.low, one.high).total for one in a.devices)))
-    return shares
+    wholes = [merged(sets) for sets in waited]
+    return [
+        a.share(sum(clip(whole, one.low, one.high).total for one in a.devices))
+        for a, whole in zip(analyses, wholes, strict=True)
+    ]
 
 
-def occurrences(a: Analysis) -> dict[tuple[str, int], Index]:
-    """Return the collectives of a rank by name and message, each in order of start."""
+def occurrences(a: Analysis) -> dict[Key, Index]:
+    """Return the collectives of a rank by name, message and group, each in order of start."""
     d, strings = a.t.device, a.t.trace.strings
-    found: dict[tuple[str, int], list[int]] = {}
+    found: dict[Key, list[int]] = {}
+    point = a.t.strings_like(names.POINT_TO_POINT)
     for row in a.t.device_like(names.COLLECTIVE).tolist():
-        found.setdefault((strings[d.name[row]], int(d.message[row])), []).append(row)
+        if not point[d.name[row]]:
+            group = strings[d.group[row]] if d.group[row] >= 0 else ""
+            found.setdefault((strings[d.name[row]], int(d.message[row]), group), []).append(row)
     return {key: np.array(rows, np.intp) for key, rows in found.items()}
 
 
-def longer_than_fastest(a: Analysis) -> int:
+def longer_than_fastest(a: Analysis, index: Index) -> int:
     """Return the time that collectives take beyond the fastest of the same name, message and place in the step, ns.
 
     Collectives that wait beside each other, on streams of their own, wait at the same time.
     """
     t, d = a.t, a.t.device
-    index = t.device_like(names.COLLECTIVE)
     step = np.searchsorted(t.steps.start, d.start[index], "right") - 1
-    index, step = index[step >= 0], step[step >= 0]
+    inside = (step >= 0) & (d.start[index] < t.steps.end[np.maximum(step, 0)])
+    index, step = index[inside], step[inside]
     place = np.arange(len(index)) - np.searchsorted(step, step)
     length = d.end[index] - d.start[index]
     keys = np.stack((d.name[index].astype(np.int64), d.message[index], place), axis=1)

@@ -14,7 +14,7 @@ from whyidle.measure import names
 from whyidle.measure.rows import Index, Mask, distinct, together, without
 from whyidle.measure.timeline import Timeline
 from whyidle.model.evidence import Kind
-from whyidle.model.intervals import Intervals, containing
+from whyidle.model.intervals import Intervals, clip, containing
 
 # ns: a driver call that takes this long with the GPU idle is a first use: code is loaded or compiled (CUDA loads
 # lazily), an autotuner runs. Launches take 2-30 us in the recordings that we have.
@@ -24,6 +24,7 @@ MANY_STEPS = 3  # judgement: of fewer, "more than half" tells no habit
 # Where two threads launch, the lesser makes 32-45% of the launches in the recordings that we have; the limit is a
 # judgement.
 MAIN_SHARE = 10
+MOST = 0.9  # of the window: what covers that much is the job itself (judgement)
 
 
 class HostCauses:
@@ -53,8 +54,9 @@ class HostCauses:
     def crew(self, launched: Index) -> list[int]:
         """Return the threads that drive a device, the main one first; `launched` are the calls that launched its work.
 
-        The main thread marks the steps and launches, or launches most of what the backward pass does not. Autograd's
-        threads work on its behalf while it waits. Others, that copy ahead or log, do not: what they do holds up nobody.
+        The main thread marks the steps and launches, or launches most of what the backward pass does not. The thread
+        that marks the steps feeds it, where that is another (nn.DataParallel); autograd's threads work on its behalf
+        while it waits. Others, that copy ahead or log, do not: what they do holds up nobody.
         """
         h = self.t.host
         backward = distinct(h.thread[self.in_backward])
@@ -66,7 +68,8 @@ class HostCauses:
             forward = count.copy()
             forward[backward] = 0
             main = int(np.argmax(forward if forward.any() else count))
-        return [main, *(int(thread) for thread in backward if thread != main)]
+        marking = [int(h.thread[steps[0]])] if len(steps) else []
+        return list(dict.fromkeys([main, *marking, *map(int, backward)]))
 
     @cached_property
     def slices(self) -> dict[str, Index]:
@@ -78,7 +81,7 @@ class HostCauses:
         return {
             "data_wait": np.sort(load),
             "checkpoint": t.host_like(names.CHECKPOINT, *ranges),
-            "evaluation": t.host_like(names.EVALUATION, *ranges),
+            "evaluation": self.evaluation,
             "logging": t.host_like(names.LOGGING, *ranges),
             "sync_return": self.blocking,
             "allocator": t.host_like(names.ALLOCATOR, Kind.RUNTIME),
@@ -90,6 +93,14 @@ class HostCauses:
             "autograd_host": np.flatnonzero(self.in_backward),
             "dispatch": np.flatnonzero(forward | (t.host.kind == Kind.RUNTIME)),
         }
+
+    @cached_property
+    def evaluation(self) -> Index:
+        """Return the ranges and frames that evaluate; none where all there is is evaluation: then it is no pause."""
+        t = self.t
+        found = t.host_like(names.EVALUATION, Kind.RANGE, Kind.PYTHON)
+        low, high = t.whole_window
+        return found if clip(t.spans(found), low, high).total < MOST * (high - low) else found[:0]
 
     @cached_property
     def copies(self) -> tuple[Index, Index]:

@@ -24,7 +24,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     own = t.host_like(names.DATA_RANGE, Kind.RANGE)
     if len(loader) or len(own):
         yield Measurement("data_wait_share", a.host_share(loader if len(loader) else own))
-    zero, workers = t.host_like(names.LOADER_IN_PROCESS, Kind.RANGE), t.host_like(names.LOADER_WORKERS, Kind.RANGE)
+    zero, workers = kinds_of_loader(a)
     if len(zero) or len(workers):
         yield from idle_in("idle_loader_zero_share", a, zero)
         yield from idle_in("idle_loader_workers_share", a, workers)
@@ -33,6 +33,21 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     if len(own) or len(loader):
         outside = a.idle_share("data_wait") - a.idle_inside("data_wait", loader)
         yield Measurement("idle_data_range_share", max(outside, 0.0), locations=a.places("data_wait", own))
+
+
+def kinds_of_loader(a: Analysis) -> tuple[Index, Index]:
+    """Return the calls of loaders without and with workers.
+
+    Where only Python frames were recorded, a loader that fetches samples in the thread that asks has no workers.
+    """
+    t, h = a.t, a.t.host
+    zero, workers = t.host_like(names.LOADER_IN_PROCESS, Kind.RANGE), t.host_like(names.LOADER_WORKERS, Kind.RANGE)
+    frames = t.host_like(names.LOADER, Kind.PYTHON)
+    if len(zero) or len(workers) or not len(frames):
+        return zero, workers
+    fetches = t.host_like(names.LOADER_FETCH, Kind.PYTHON)
+    around = t.enclosing(h.start[fetches], h.thread[fetches], frames)
+    return (frames, zero) if (around >= 0).any() else (zero, frames)
 
 
 def first_wait(a: Analysis, workers: Index) -> Iterator[Measurement]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from whyidle.measure import names
-from whyidle.measure.analysis import Analysis
+from whyidle.measure.analysis import PLACES, Analysis
 from whyidle.measure.attribution import CODE
-from whyidle.measure.rows import distinct
+from whyidle.measure.rows import distinct, largest
 from whyidle.model.evidence import Kind
 from whyidle.model.measurement import Measurement
 
@@ -48,12 +48,21 @@ def measure(a: Analysis) -> Iterator[Measurement]:
 
 def starved(a: Analysis) -> Iterator[Measurement]:
     """Yield the idle time that slow launching causes, and that of long stretches of other host work."""
-    short = long = 0
+    total = {"launch_bound_share": 0, "host_stall_share": 0}
+    places: dict[str, list[tuple[int, int, int]]] = {name: [] for name in total}
     for device in a.devices:
         p, gap = device.pieces, device.gaps.span.lengths
         length, is_short = p.end - p.start, gap[p.gap] < LONG_GAP
         work = np.isin(p.cause, [CODE[cause] for cause in HOST_WORK])
-        short += int(length[is_short & (work | (p.cause == CODE["launch_latency"]))].sum())
-        long += int(length[work & ~is_short].sum())
-    yield Measurement("launch_bound_share", a.share(short), locations=a.places("dispatch"))
-    yield Measurement("host_stall_share", a.share(long), locations=a.places("dispatch"))
+        for name, mine in (
+            ("launch_bound_share", is_short & (work | (p.cause == CODE["launch_latency"]))),
+            ("host_stall_share", work & ~is_short),
+        ):
+            rows = np.flatnonzero(mine)
+            total[name] += int(length[rows].sum())
+            longest = rows[largest(length[rows], PLACES)]
+            places[name] += [(int(p.start[row]), int(p.end[row]), device.device) for row in longest]
+    for name, where in places.items():
+        where.sort(key=lambda place: place[0] - place[1])
+        found = tuple(a.t.location(start, end, a.doing(start, end), device) for start, end, device in where[:PLACES])
+        yield Measurement(name, a.share(total[name]), locations=found)

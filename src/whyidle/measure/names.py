@@ -66,6 +66,7 @@ LAYOUT: Final = _any_of(
 COLLECTIVE: Final = _any_of(
     r"nccl\w*kernel|nccl_|rccl|msccl|allreduce|cross_device_reduce|(?:one|two)_shot_all_reduce|multimem_"
 )
+POINT_TO_POINT: Final = _any_of(r"SendRecv|ncclDevKernel_(?:Send|Recv)")
 COMPILED: Final = _any_of(
     r"(?<![a-z])triton_(?:poi|red|per|for|spl|tem|fused)_|^triton_(?:_\d[\dde]*)?$",
     r"CompiledF(?:x|u)|Torch-Compiled Region|_inductor/cudagraph",
@@ -103,9 +104,13 @@ TIMING: Final = _any_of(r"^(?:cuda|cu|hip)EventElapsedTime")
 
 # ranges and Python frames
 PROFILER_STEP: Final = re.compile(r"^ProfilerStep#(\d{1,18})$")
-LOADER: Final = _any_of(r"^enumerate\(DataLoader\)#", r"torch/utils/data/dataloader\.py\(\d+\): __next__")
+LOADER: Final = _any_of(
+    r"^enumerate\(DataLoader\)#",
+    r"torch/utils/data/dataloader\.py\(\d+\): (?:__next__|__iter__)$",
+)
 LOADER_IN_PROCESS: Final = _any_of(r"^enumerate\(DataLoader\)#_SingleProcess")
 LOADER_WORKERS: Final = _any_of(r"^enumerate\(DataLoader\)#_MultiProcess")
+LOADER_FETCH: Final = _any_of(r"torch/utils/data/_utils/fetch\.py\(\d+\)")
 DATA_RANGE: Final = _any_of(
     r"^(?!enumerate\().*(?<![a-z])(?:data[_ ]?load(?:er|ing)?|load(?:ing)?[_ ]?(?:data|batch)"
     r"|data_?(?:wait|fetch|prep\w*)|(?:next|get|fetch)_?(?:train_?)?(?:data|batch)(?!_size))(?![a-z])"

@@ -13,13 +13,18 @@ from whyidle.model.measurement import Measurement
 def measure(a: Analysis) -> Iterator[Measurement]:
     """Yield the share of saving and evaluating, and the calls that allocate device memory in steady state."""
     t = a.t
-    for name, pattern in (("checkpoint_share", names.CHECKPOINT), ("evaluation_share", names.EVALUATION)):
-        index = t.host_like(pattern, Kind.RANGE, Kind.PYTHON)
+    for name in ("checkpoint", "evaluation"):
+        index = a.host.slices[name]
         if len(t.of_kind(Kind.RANGE)) or len(t.of_kind(Kind.PYTHON)):
-            yield Measurement(name, a.host_share(index), locations=a.host_places(index))
+            yield Measurement(f"{name}_share", a.host_share(index), locations=a.host_places(index))
     calls = t.host_like(names.DEVICE_ALLOCATION, Kind.RUNTIME)
+    start = t.host.start[calls]
+    low, high = t.whole_window
     if a.steps > 1:  # the first step fills the caching allocator's pool; that is not thrash
-        later = calls[(t.host.start[calls] >= t.steps.end[0]) & a.in_steps(t.host.start[calls])]
-        count = len(later) / (a.steps - 1)
-        yield Measurement("alloc_calls_per_step", count, locations=a.host_places(later))
-        yield Measurement("alloc_lost_share", a.idle_inside("allocator", later))
+        later = calls[(start >= t.steps.end[0]) & a.in_steps(start)]
+        yield Measurement("alloc_calls_per_step", len(later) / (a.steps - 1))
+    elif a.steps:
+        return
+    else:  # without steps: what goes on after the first quarter is no filling either
+        later = calls[start >= low + (high - low) // 4]
+    yield Measurement("alloc_lost_share", a.idle_inside("allocator", later), locations=a.host_places(later))

@@ -10,6 +10,7 @@ import numpy as np
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.rows import Index, among
+from whyidle.measure.timeline import FARTHEST_CLOCK, pick
 from whyidle.model.evidence import Kind
 from whyidle.model.finding import LOW
 from whyidle.model.intervals import covered_before
@@ -180,12 +181,57 @@ def one_long_step(a: Analysis) -> Iterator[Doubt]:
 
 
 def clocks(a: Analysis) -> Iterator[Doubt]:
-    """Operations that start before they are launched: the clocks of host and device disagree (see timeline.py)."""
-    if a.t.clock_offset:
+    """Operations that start before they are launched: clocks disagree, or ids were used twice (see timeline.py)."""
+    for device, offset in a.t.clock_offsets.items():
+        if offset > FARTHEST_CLOCK:
+            yield Doubt(
+                f"operations of GPU {device} start up to {offset / 1e6:.3g} ms before their launch: ids were used "
+                "twice in the recording, or clocks jumped. Which launch belongs to what is doubtful.",
+                confidence=0.3,
+            )
+        elif offset:
+            yield Doubt(
+                f"times of GPU {device} run {offset / 1e3:.0f} µs ahead of the host's: operations start before their "
+                "launch. Shifted to fit.",
+                confidence=0.9,
+            )
+
+
+def running_ahead(a: Analysis) -> Iterator[Doubt]:
+    """A host that is steps ahead of its GPU when the recording ends: its steps are not the GPU's."""
+    if not a.steps or a.t.steps.source != "ProfilerStep":
+        return
+    low, high = a.t.whole_window
+    launched = a.t.launch >= 0
+    start = pick(a.t.host.start, a.t.launch, -1)
+    inside = launched & (start >= low) & (start < high)
+    behind = int(a.t.device.end[inside].max(initial=high)) - high
+    step = float(np.median(a.t.steps.times))
+    if behind > max(step, 0.1 * (high - low)):
         yield Doubt(
-            f"GPU times run {a.t.clock_offset / 1e3:.0f} µs ahead of the host's: operations start before their launch. "
-            "Shifted to fit.",
-            confidence=0.9,
+            f"the GPU finishes {behind / 1e6:.3g} ms after the last step ended on the host, more than a step "
+            f"({step / 1e6:.3g} ms): the host runs ahead, its steps are shorter than the GPU's, and the GPU limits. "
+            "Record more steps, or call torch.cuda.synchronize() before prof.step() while you record.",
+            confidence=0.3,
+        )
+
+
+def no_host(a: Analysis) -> Iterator[Doubt]:
+    """Without CPU activity nothing is known of what the host did."""
+    if not a.host.operators_recorded:
+        yield Doubt(
+            "no CPU activity was recorded: what the host did is unknown. Add ProfilerActivity.CPU.", confidence=0.8
+        )
+
+
+def no_training(a: Analysis) -> Iterator[Doubt]:
+    """A server's GPU also idles for want of requests, which a trace does not show."""
+    trains = len(a.t.host_like(names.OPTIMIZER)) or a.host.in_backward.any() or a.steps
+    if a.host.operators_recorded and not trains:
+        yield Doubt(
+            "no steps and no backward pass were recorded. If this serves requests, the GPU also idles for want of "
+            "them: that is no fault of the program.",
+            confidence=0.8,
         )
 
 
@@ -222,6 +268,9 @@ CHECKS = (
     one_long_gap,
     one_long_step,
     clocks,
+    running_ahead,
+    no_host,
+    no_training,
     profiler_work,
     profiler_cost,
 )

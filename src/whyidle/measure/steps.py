@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from whyidle.measure.names import LIBRARY_RANGE, LOADER, OPTIMIZER_STEP, PROFILER_STEP
 from whyidle.model.evidence import Ints, Kind
-from whyidle.model.intervals import EMPTY
+from whyidle.model.intervals import EMPTY, Intervals
 
 if TYPE_CHECKING:
     from whyidle.measure.timeline import Timeline
@@ -55,6 +55,12 @@ class Steps:
     def span(self) -> tuple[int, int]:
         """Return the start of the first and the end of the last step, ns."""
         return int(self.start.min()), int(self.end.max())
+
+    @property
+    def unrecorded(self) -> Intervals:
+        """Return the time between steps whose numbers do not follow each other: the profiler was off."""
+        jumps = np.flatnonzero((self.number[1:] != self.number[:-1] + 1) & (self.start[1:] > self.end[:-1]))
+        return Intervals(self.end[jumps], self.start[jumps + 1])
 
     def number_at(self, time: int) -> int | None:
         """Return the number of the step that holds this time."""
@@ -123,8 +129,8 @@ def optimizer_steps(t: Timeline) -> Steps | None:
 def kernel_period(t: Timeline) -> Steps | None:
     """Return the steps by the period of the kernel names in launch order; each starts at the widest host pause."""
     launched = np.flatnonzero(t.launch >= 0)
-    order = launched[np.argsort(t.host.start[t.launch[launched]], kind="stable")][:LONGEST_SEQUENCE]
-    period = find_period(t.device.name[order])
+    order = launched[np.argsort(t.host.start[t.launch[launched]], kind="stable")]
+    period = find_period(t.device.name[order[:LONGEST_SEQUENCE]])
     if period is None:
         return None
     starts = t.host.start[t.launch[order]]

@@ -27,6 +27,7 @@ from whyidle.model.measurement import Measurement
 MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
 SHORTEST = 5_000  # ns: below a launch's length a call did not wait; the median launch takes 1-16 us
 NO_OPERATOR = -1
+LONG_LAUNCH, FULL = 30_000, 5  # ns, times the median: 5-8 us on a free queue, 190 us on a full one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,17 +64,26 @@ def gpu_limited(a: Analysis, device: Attribution, waits: Waits) -> float:
 
     Busy time that ends in a gap in which the host was late is not: shorter kernels would only widen the gap. Unless
     the host had stood and waited for the GPU meanwhile: then it was late because the GPU was, by as long as it stood.
-    Of a stretch in which the host stood for half the time all counts, since fixes rarely remove more than half of it.
+    Launches stand too while the queue is full. Of a stretch in which the host stood for half the time all counts,
+    since fixes rarely remove more than half of it.
     """
     h, gaps = a.t.host, device.gaps.span
     late = np.flatnonzero(device.late & (device.gaps.next_op >= 0))  # what follows the last gap is not known
     edges = np.concatenate(([device.low], gaps.start[late], [device.high]))
     busy = np.diff(covered_before(edges, device.busy))
-    stood, _, _ = intersect(union(h.start[waits.calls], h.end[waits.calls]), device.busy)
+    calls = np.concatenate((waits.calls, held_up(a)))
+    stood, _, _ = intersect(union(h.start[calls], h.end[calls]), device.busy)
     waited = np.diff(covered_before(edges, stood))
     counts = np.minimum(busy, 2 * waited)
     counts[-1] = busy[-1]
     return float(counts.sum())
+
+
+def held_up(a: Analysis) -> Index:
+    """Return the launches that the host stood in because the queue was full: far longer than the median launch."""
+    h, calls = a.t.host, a.t.launching
+    took = h.end[calls] - h.start[calls]
+    return calls[took > max(LONG_LAUNCH, FULL * float(np.median(took)))] if len(calls) else calls
 
 
 def find(a: Analysis) -> Waits:

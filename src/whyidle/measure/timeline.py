@@ -28,6 +28,7 @@ FEW_TIMES = 16
 # where on it is no clock that is off (judgement).
 FASTEST_LAUNCH = 5_000
 CLOCK_ROUNDING = 1_000
+FARTHEST_CLOCK = 1_000_000
 
 
 class Timeline:
@@ -40,18 +41,22 @@ class Timeline:
         self.by_stream = by_stream(trace.device_slices)
         self.corrupt = corrupt(trace.device_slices, self.by_stream)
         self.device: DeviceSlices = cut_back(trace.device_slices, self.by_stream, self.corrupt)
-        self.clock_offset = self.offset()
-        if self.clock_offset:
-            start, end = self.device.start + self.clock_offset, self.device.end + self.clock_offset
-            self.device = replace(self.device, start=start, end=end)
+        self.clock_offsets = {device: self.offset(device) for device in self.device_ids}
+        shift = {device: offset for device, offset in self.clock_offsets.items() if 0 < offset <= FARTHEST_CLOCK}
+        if shift:
+            by = np.zeros(len(self.device), np.int64)
+            for device, offset in shift.items():
+                by[self.device.device == device] = offset
+            self.device = replace(self.device, start=self.device.start + by, end=self.device.end + by)
 
-    def offset(self) -> int:
-        """Return by how much device times have to be shifted so that nothing starts before it is launched, ns.
+    def offset(self, device: int) -> int:
+        """Return by how much a device's times have to be shifted so that nothing starts before it is launched, ns.
 
         The fastest launches take 2-18 us in the recordings that we have. Where the fastest hundredth seem to take less
-        than nothing, the clocks of host and device disagree by at least that.
+        than nothing, the clocks of host and device disagree by at least that, or launches were joined to the wrong
+        work: clocks do not disagree by a millisecond.
         """
-        launched = np.flatnonzero(self.launch >= 0)
+        launched = np.flatnonzero((self.launch >= 0) & (self.device.device == device))
         if not len(launched):
             return 0
         took = self.device.start[launched] - self.host.start[self.launch[launched]]

@@ -20,6 +20,9 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     t, d = a.t, a.t.device
     copies = t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)
     yield Measurement("h2d_share", a.device_share(copies), locations=a.device_places(copies))
+    yield Measurement("h2d_exposed_share", a.exposed_share(copies), locations=a.device_places(copies))
+    back = t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY)
+    yield Measurement("d2h_exposed_share", a.exposed_share(back), locations=a.device_places(back))
     known = d.bytes[copies] >= 0
     if known.all():
         if a.steps:

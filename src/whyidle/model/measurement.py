@@ -54,6 +54,8 @@ CATALOG: dict[str, Quantity] = {
     "loader_first_wait_share": Quantity("of idle_loader_workers", "part of that in the first batch of the recording", "record at least two batches, with ProfilerActivity.CPU"),
     # copies
     "h2d_share": Quantity("of window", "host-to-device copies", GPU),
+    "h2d_exposed_share": Quantity("of window", "the part of them beside which no kernel runs", GPU),
+    "d2h_exposed_share": Quantity("of window", "copies back to the host beside which no kernel runs", GPU),
     "h2d_pageable_share": Quantity("of window", "host-to-device copies from pageable memory", GPU),
     "h2d_pageable_exposed_share": Quantity("of window", "the part of them beside which no kernel runs", GPU),
     "h2d_bytes_per_step": Quantity("B/step", "bytes copied to the device", GPU),

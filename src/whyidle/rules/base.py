@@ -60,6 +60,7 @@ class Rule:
     needs: ClassVar[tuple[tuple[str, ...], ...]]  # alternatives, each a set of measurements
     uses: ClassVar[tuple[str, ...]] = ()  # read if there
     explains: ClassVar[tuple[str, ...]] = ()  # causes of idle time that a finding of this rule speaks for
+    busy: ClassVar[tuple[str, ...]] = ()  # what of its loss is no idle time
     cases: ClassVar[tuple[Case, ...]]
 
     def __init_subclass__(cls) -> None:

@@ -41,7 +41,8 @@ class BucketOverlap(Rule):
             confidence=self.confidence,
             seen=(
                 f"collectives {m.get('collective_share', exposed):.0%} of the time, {exposed:.0%} with no other kernel "
-                f"beside them, of which at least {waits:.0%} wait for a peer"
+                "beside them" + (f", of which {waits:.0%} wait for a peer" if waits else "; how much of it waits for a "
+                "peer one rank of a single step does not show")
             ),
             locations=m.one("collective_exposed_share").locations,
             fixes=(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.host.shares import READ, unclaimed
@@ -31,9 +31,10 @@ class LaunchBound(Rule):
 
     needs = (("launch_bound_share",),)
     uses = (
-        "launches_per_step", "kernel_median_s", "kernel_short_share", "gpu_idle_share", "compiled", *READ,
+        "launches_per_step", "kernel_median_s", "kernel_short_share", "gpu_idle_share", "compiled",
+        "idle_kernel_gap_share", *READ,
     )  # fmt: skip
-    explains = ("dispatch", "autograd_host", "launch_latency")
+    explains = ("dispatch", "autograd_host", "launch_latency", "kernel_gap")
 
     confidence = Threshold(0.75, "probability", source="judgement, not calibrated yet")
     short_confidence = Threshold(
@@ -58,12 +59,21 @@ class LaunchBound(Rule):
     batch_left = Threshold(0.5, "of host time per sample", source="arithmetic: twice the batch, the same launches")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = unclaimed(m, "launch_bound_share")
+        late = unclaimed(m, "launch_bound_share")
+        short = m.get("kernel_short_share", 0.0) >= self.mostly_short
+        # between long kernels the pauses are the GPU's own and small; of short ones they are a good part
+        pauses = m.get("idle_kernel_gap_share", 0.0) if short else 0.0
+        lost = late + pauses
+        what = (
+            "The CPU launches work more slowly than the GPU finishes it"
+            if late >= pauses
+            else ("Kernels are so short that the GPU pauses between them as long as it works")
+        )
         yield from self.finding(
-            f"The CPU launches work more slowly than the GPU finishes it, which costs {lost:.0%} of the time.",
+            f"{what}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self._confidence(m),
-            seen=self._seen(m, lost),
+            seen=self._seen(m, late, pauses),
             locations=m.one("launch_bound_share").locations,
             fixes=self._fixes(compiled="compiled" in m and bool(m.one("compiled").value)),
         )
@@ -75,8 +85,10 @@ class LaunchBound(Rule):
             return self.short_confidence
         return self.confidence
 
-    def _seen(self, m: Measurements, lost: float) -> str:
-        parts = [f"{lost:.0%} of the time the GPU is idle and its next kernel not launched yet"]
+    def _seen(self, m: Measurements, late: float, pauses: float) -> str:
+        parts = [f"{late:.0%} of the time the GPU is idle and its next kernel not launched yet"]
+        if pauses >= LOW:
+            parts.append(f"{pauses:.0%} between kernels that were")
         if "launches_per_step" in m:
             parts.append(f"{m.number('launches_per_step'):.0f} launches per step")
         if "kernel_median_s" in m:
@@ -122,6 +134,12 @@ class LaunchBound(Rule):
             gpu_idle_share=0.76,
         ),
         Fires("what removing the data wait uncovers", launch_bound_share=0.25),
+        Fires(
+            "kernels of 3 µs, launched in time, with pauses of 1.5 µs between them",
+            launch_bound_share=0.0,
+            idle_kernel_gap_share=0.33,
+            kernel_short_share=1.0,
+        ),
         Silent("GPU-bound: launches are queued ahead", launch_bound_share=0.01, launches_per_step=1500),
         Silent(
             "the gaps follow blocking reads: sync.scalar_read",

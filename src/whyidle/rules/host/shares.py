@@ -9,14 +9,12 @@ from __future__ import annotations
 from whyidle.model.measurement import Measurements
 from whyidle.rules.transfer.h2d_in_step import H2dInStep
 
-# Everything that a late host may have been doing in a gap; without what the GPU itself waits for.
+# What a late host did in a gap that a wait for the GPU may have opened. Loading, saving and compiling are not in it: a
+# wait delays them too, but nobody would call them launching.
 _LATE = tuple(
     f"idle_{cause}_share"
-    for cause in (
-        "data_wait", "checkpoint", "evaluation", "logging", "sync_return", "allocator", "h2d_prep", "gc", "compile",
-        "optimizer_host", "autograd_host", "dispatch", "python", "launch_latency",
-    )
-)  # fmt: skip
+    for cause in ("sync_return", "h2d_prep", "optimizer_host", "autograd_host", "dispatch", "python", "launch_latency")
+)
 _SYNCS = tuple(
     f"sync_{kind}_lost_share" for kind in ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
 )
@@ -27,7 +25,7 @@ READ = (*_LATE, *_SYNCS, *H2dInStep.needs[0])  # what `unclaimed` looks at
 def unclaimed(m: Measurements, share: str) -> float:
     """Return the part of an idle share that no rule about blocking claims.
 
-    What is claimed is taken from all that a late host did in proportion: the measurements do not say from which.
+    What is claimed is taken from the host's own work in proportion: the measurements do not say from which.
     """
     late = sum(m.get(name, 0.0) for name in _LATE)
     claimed = sum(m.get(name, 0.0) for name in _SYNCS) + H2dInStep.claimed(m)

@@ -28,10 +28,9 @@ class WorkerStartup(Rule):
     needs = (("idle_loader_workers_share", "loader_first_wait_share", "steps"),)
     explains = ("data_wait",)
 
-    concentrated = Threshold(
-        0.5, "of idle_loader_workers", source="an even wait puts at most 1/4 there with four steps; twice that"
-    )
-    enough_steps = Threshold(4, "steps", source="with fewer, the first batch is an ordinary share of the recording")
+    concentrated = Threshold(0.5, "of idle_loader_workers", source="judgement: most of the wait")
+    evenly = Threshold(2, "times an even share", source="judgement: an even wait puts one part in as many steps there")
+    enough_steps = Threshold(3, "steps", source="with fewer, the first batch is an ordinary share of the recording")
     confidence = Threshold(0.6, "probability", source="judgement, not calibrated yet: cold storage looks the same")
     applies = Threshold(0.8, "probability", source="judgement: needs a loader that lives as long as the training")
     residual = Threshold(0.1, "of the wait", source="judgement: the first epoch still pays, one in ten assumed")
@@ -40,7 +39,8 @@ class WorkerStartup(Rule):
     def startup_share(cls, m: Measurements) -> float:
         """Return the idle share of the window that is worker start-up; 0 where the wait is spread over the steps."""
         first = m.get("loader_first_wait_share", 0.0)
-        if m.get("steps", 0.0) < cls.enough_steps or first < cls.concentrated:
+        steps = m.get("steps", 0.0)
+        if steps < cls.enough_steps or first < max(cls.concentrated, cls.evenly / steps):
             return 0.0
         return m.get("idle_loader_workers_share", 0.0) * first
 

@@ -25,8 +25,8 @@ class AllocatorThrash(Rule):
     The recording covers the first steps of the job, or lengths that grow to a new maximum now and then.
     """
 
-    needs = (("alloc_calls_per_step", "alloc_lost_share"),)
-    uses = ("steps",)
+    needs = (("alloc_lost_share",),)
+    uses = ("steps", "alloc_calls_per_step")
     explains = ("allocator",)
 
     steady = Threshold(2, "steps", source="a recording of one step cannot tell growth from thrashing")
@@ -42,12 +42,16 @@ class AllocatorThrash(Rule):
         if m.get("steps", self.steady) < self.steady:
             return
         lost = m.number("alloc_lost_share")
-        calls = m.number("alloc_calls_per_step")
+        often = (
+            f"{m.number('alloc_calls_per_step'):.3g} per step after the first"
+            if "alloc_calls_per_step" in m
+            else "all along"
+        )
         yield from self.finding(
             f"GPU memory is freed and allocated anew while training runs, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"{calls:.3g} cudaMalloc and cudaFree per step after the first, the GPU idle in them {lost:.0%}",
+            seen=f"cudaMalloc and cudaFree {often}, the GPU idle in them {lost:.0%} of the time",
             locations=m.one("alloc_lost_share").locations,
             fixes=(
                 Fix(
@@ -71,6 +75,7 @@ class AllocatorThrash(Rule):
 
     cases = (
         Fires("empty_cache() in every step", alloc_calls_per_step=46, alloc_lost_share=0.3, steps=8),
+        Fires("no step marks, but it goes on all along", alloc_lost_share=0.5),
         Silent("cached: no calls", alloc_calls_per_step=0, alloc_lost_share=0.0, steps=8),
         Silent("a single step: memory may still grow", alloc_calls_per_step=30, alloc_lost_share=0.1, steps=1),
         Silent("calls while the GPU is busy", alloc_calls_per_step=3, alloc_lost_share=0.003, steps=8),

@@ -23,7 +23,7 @@ class ComputeBound(Rule):
     """
 
     needs = (("gpu_idle_share",),)
-    uses = ("collective_wait_share", "collective_exposed_share")
+    uses = ("collective_wait_share", "collective_exposed_share", "h2d_exposed_share", "d2h_exposed_share")
 
     healthy = Threshold(0.03, "of window", source="docs/method.md, Healthy; public GPU-bound recordings are at 2.6%")
     waiting = Threshold(0.05, "of window", source="medium severity: then a peer is what to look at")
@@ -31,10 +31,8 @@ class ComputeBound(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         idle = m.number("gpu_idle_share")
-        if (
-            idle >= self.healthy
-            or max(m.get("collective_wait_share", 0.0), m.get("collective_exposed_share", 0.0)) >= self.waiting
-        ):
+        alone = max(m.get(name, 0.0) for name in self.uses)
+        if idle >= self.healthy or alone >= self.waiting:
             return
         yield Finding(
             rule=self.id,

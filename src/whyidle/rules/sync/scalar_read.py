@@ -27,8 +27,9 @@ class ScalarRead(Rule):
     """
 
     needs = (("sync_scalar_lost_share", "sync_scalar_per_step"),)
-    uses = ("sync_readback_lost_share", "sync_readback_per_step")
+    uses = ("sync_readback_lost_share", "sync_readback_per_step", "d2h_exposed_share")
     explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
+    busy = ("d2h_exposed_share",)
 
     confidence = Threshold(
         0.85, "probability", source="judgement, not calibrated yet: gaps after the read are counted, not the read"
@@ -40,8 +41,11 @@ class ScalarRead(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         scalars, tensors = m.number("sync_scalar_lost_share"), m.get("sync_readback_lost_share", 0.0)
+        # a large copy back also takes the GPU's own time, with nothing beside it
+        tensors += m.get("d2h_exposed_share", 0.0)
         lost = scalars + tensors
-        mostly = "sync_scalar_lost_share" if scalars >= tensors else "sync_readback_lost_share"
+        parts = ("sync_scalar_lost_share", *self.uses)
+        mostly = max((name for name in parts if name.endswith("_share") and name in m), key=m.number)
         yield from self.finding(
             f"Reading values back from the GPU lets it run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
@@ -49,7 +53,7 @@ class ScalarRead(Rule):
             seen=(
                 f"{m.number('sync_scalar_per_step'):.3g} reads of one value per step (.item(), float(t)), "
                 f"{m.get('sync_readback_per_step', 0.0):.3g} of tensors (.cpu(), .tolist()); {lost:.0%} of the time "
-                "the GPU is idle behind them for want of queued work"
+                "the GPU is idle behind them for want of queued work, or copies to the CPU and does nothing else"
             ),
             locations=m.one(mostly).locations,
             fixes=(
@@ -75,6 +79,12 @@ class ScalarRead(Rule):
             sync_scalar_per_step=0,
             sync_readback_lost_share=0.08,
             sync_readback_per_step=1,
+        ),
+        Fires(
+            "100 MB of features go back in every step",
+            sync_scalar_lost_share=0.0,
+            sync_scalar_per_step=0,
+            d2h_exposed_share=0.5,
         ),
         Silent("the CPU waits there for a busy GPU: no gap", sync_scalar_lost_share=0.0, sync_scalar_per_step=2),
         Silent(

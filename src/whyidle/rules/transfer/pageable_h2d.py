@@ -18,7 +18,8 @@ class PageableH2d(Rule):
     waits for it. `non_blocking=True` changes nothing as long as the source is not pinned.
 
     ## How we know
-    The recording names the copies `Memcpy HtoD (Pageable -> Device)`, and no kernel runs beside them.
+    Copies from host to device (`Memcpy HtoD`) run with no kernel beside them. The recording names the memory:
+    `Pageable`, or `Pinned`, for which only a stream of its own is left to gain.
     Added to that is the idle time behind copies in which the CPU stood while the GPU worked: a copy from
     pageable memory, or one without `non_blocking=True`, waits for everything queued before it, and the
     CPU starts again with an empty queue. So is idle time in which the training thread prepares a copy.
@@ -32,9 +33,10 @@ class PageableH2d(Rule):
     beside it what pinning alone does.
     """
 
-    needs = (("h2d_pageable_exposed_share",), ("sync_upload_lost_share",), ("idle_h2d_prep_share",))
+    needs = (("h2d_exposed_share",), ("sync_upload_lost_share",), ("idle_h2d_prep_share",))
     uses = ("h2d_pageable_share", "h2d_bytes_per_step", *READ)
     explains = ("h2d_prep",)
+    busy = ("h2d_exposed_share",)
 
     confidence = Threshold(0.9, "probability", source="the recording names the kind of memory; not calibrated yet")
     applies = Threshold(
@@ -44,27 +46,29 @@ class PageableH2d(Rule):
     pinned = Threshold(0.71, "of the copy", source="0.646 to 0.459 s in stas00/ml-engineering's pinning benchmark")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        exposed = m.get("h2d_pageable_exposed_share", 0.0)
+        exposed = m.get("h2d_exposed_share", 0.0)
         # the CPU prepares a copy (pins, stages), waits, and starts again with an empty queue: often in one gap
         before = unclaimed(m, "idle_h2d_prep_share") if "idle_h2d_prep_share" in m else 0.0
         behind = max(m.get("sync_upload_lost_share", 0.0), before)
         lost = exposed + behind
+        pinned = "h2d_pageable_share" in m and m.number("h2d_pageable_share") == 0 and before < behind
+        what = "run alone or make the CPU wait" if pinned else "start from pageable memory and hold everything up"
+        kind = "pinned" if pinned else "pageable" if "h2d_pageable_share" in m else "memory not told"
         volume = f", {m.number('h2d_bytes_per_step') / 1e6:.1f} MB per step" if "h2d_bytes_per_step" in m else ""
-        total = m.get("h2d_pageable_share", exposed)
-        what = "start from pageable memory" if total else "make the CPU wait"
-        pinning = behind + exposed * (1 - self.pinned)
+        saves = f"a stream for copies saves up to {lost:.1%}"
+        if not pinned:
+            saves = f"pinning saves {behind + exposed * (1 - self.pinned):.1%}, {saves}"
         where = max((name for names in self.needs for name in names if name in m), key=m.number)
         yield from self.finding(
-            f"Copies to the GPU {what} and hold everything up for {lost:.0%} of the time.",
+            f"Copies to the GPU {what}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(
-                f"Memcpy HtoD (Pageable) takes {total:.0%} of the time{volume}, beside {exposed:.0%} no "
-                f"kernel runs; while the CPU makes copies, or behind those it waited for, the GPU idles {behind:.0%}; "
-                f"pinning saves {pinning:.1%} of the step, a stream for copies up to {lost:.1%}"
+                f"copies to the GPU ({kind}{volume}) with no kernel beside them {exposed:.0%} of the time; while the "
+                f"CPU makes copies, or behind those it waited for, the GPU idles {behind:.0%}; {saves}"
             ),
             locations=m.one(where).locations,
-            fixes=self._fixes(),
+            fixes=self._fixes()[pinned and behind < exposed :],
         )
 
     def _fixes(self) -> tuple[Fix, ...]:
@@ -101,17 +105,17 @@ class PageableH2d(Rule):
     cases = (
         Fires(
             "unpinned images, 12% of the step",
-            h2d_pageable_exposed_share=0.12,
+            h2d_exposed_share=0.12,
             h2d_pageable_share=0.13,
             h2d_bytes_per_step=77e6,
         ),
         Fires(
             "pinned, but without non_blocking: the queue is empty behind it",
-            h2d_pageable_exposed_share=0.0,
+            h2d_exposed_share=0.0,
             h2d_pageable_share=0.0,
             sync_upload_lost_share=0.07,
         ),
-        Fires("pin_memory() in the training thread", h2d_pageable_exposed_share=0.0, idle_h2d_prep_share=0.4),
-        Silent("beside kernels of another stream", h2d_pageable_exposed_share=0.0, h2d_pageable_share=0.12),
-        Silent("short copies: the gain lies elsewhere", h2d_pageable_exposed_share=0.008, h2d_pageable_share=0.008),
+        Fires("pin_memory() in the training thread", h2d_exposed_share=0.0, idle_h2d_prep_share=0.4),
+        Silent("beside kernels of another stream", h2d_exposed_share=0.0, h2d_pageable_share=0.12),
+        Silent("short copies: the gain lies elsewhere", h2d_exposed_share=0.008, h2d_pageable_share=0.008),
     )
