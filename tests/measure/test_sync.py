@@ -6,16 +6,17 @@ import pytest
 
 from tests.traces import AUTOGRAD, Recording, measured
 from whyidle.measure import questions
-from whyidle.measure.sync import MEASURED
+from whyidle.measure.sync import MEASURED, find
 
 READ_BACK = "Memcpy DtoH (Device -> Pageable)"
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
 
 
 def waits(recording):
-    """Return (per step, lost share) of each kind that occurs."""
-    m = measured(recording.analysis())
-    both = {kind: (m[f"sync_{kind}_per_step"], m[f"sync_{kind}_lost_share"]) for kind in MEASURED}
+    """Return (number, lost share) of each kind that occurs."""
+    a = recording.analysis()
+    m, kinds = measured(a), list(find(a).kind)
+    both = {kind: (kinds.count(kind), m[f"sync_{kind}_lost_share"]) for kind in MEASURED}
     return {kind: values for kind, values in both.items() if values != (0, 0)}
 
 
@@ -153,12 +154,18 @@ def test_per_step():
     r = busy(900).step(1, 0, 400).step(2, 400, 800)
     for start in (50, 150, 450, 850):
         r.op("aten::item", start, start + 20).call("cudaStreamSynchronize", start + 1, start + 19)
-    assert waits(r)["scalar"][0] == 1.5
+    assert measured(r.analysis())["sync_scalar_per_step"] == 1.5
+
+
+def test_without_steps_nothing_is_counted_per_step():
+    m = measured(item(busy(), 20, 211, copied=200).kernel(310, 400, launched=300).analysis())
+    assert "sync_scalar_lost_share" in m
+    assert not [name for name in m if name.endswith("_per_step")]
 
 
 def test_without_operators_reads_cannot_be_told():
     r = Recording().kernel(0, 200, launched=-5).call("cudaStreamSynchronize", 20, 210).kernel(310, 400, launched=300)
-    assert "sync_scalar_per_step" not in measured(r.analysis())
+    assert "sync_scalar_lost_share" not in measured(r.analysis())
 
 
 def test_devices_lose_on_their_own():

@@ -93,8 +93,8 @@ class Analysis:
         return len(self.t.steps)
 
     def per_step(self, times: Ints) -> float:
-        """Return how many of these times fall into the steps, per step; of the whole window where there are none."""
-        return float(np.count_nonzero(self.in_steps(times))) / max(self.steps, 1)
+        """Return how many of these times fall into the steps, per step; there have to be steps."""
+        return float(np.count_nonzero(self.in_steps(times))) / self.steps
 
     def in_steps(self, times: Ints) -> Mask:
         """Return for each time whether it falls into the steps; all do where there are none."""

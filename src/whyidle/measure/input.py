@@ -28,7 +28,9 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     if len(zero) or len(workers):
         yield from idle_in("idle_loader_zero_share", a, zero)
         yield from idle_in("idle_loader_workers_share", a, workers)
-        yield Measurement("loader_batches_per_step", a.per_step(t.host.start[np.concatenate((zero, workers))]))
+        if a.steps:
+            batches = t.host.start[np.concatenate((zero, workers))]
+            yield Measurement("loader_batches_per_step", a.per_step(batches))
         yield from first_wait(a, workers)
     if len(own) or len(loader):
         outside = a.idle_share("data_wait") - a.idle_inside("data_wait", loader)

@@ -54,7 +54,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     total = np.sum(won, axis=0) if won else np.zeros(len(waits.call), np.int64)
     for kind in MEASURED:
         mine: Mask = waits.kind == kind
-        yield Measurement(f"sync_{kind}_per_step", a.per_step(a.t.host.start[waits.call[mine]]))
+        if a.steps:
+            yield Measurement(f"sync_{kind}_per_step", a.per_step(a.t.host.start[waits.call[mine]]))
         places = tuple(place(a, waits, int(row)) for row in largest(np.where(mine, total, 0), PLACES) if mine[row])
         yield Measurement(f"sync_{kind}_lost_share", a.share(float(total[mine].sum())), locations=places)
 

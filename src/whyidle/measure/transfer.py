@@ -25,11 +25,11 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     yield Measurement("d2h_exposed_share", a.exposed_share(back), locations=a.device_places(back))
     known = d.bytes[copies] >= 0
     if known.all():
+        small = copies[d.bytes[copies] <= SMALL_BYTES]
         if a.steps:
             in_steps = copies[a.in_steps(d.start[copies])]
             yield Measurement("h2d_bytes_per_step", float(d.bytes[in_steps].sum()) / a.steps)
-        small = copies[d.bytes[copies] <= SMALL_BYTES]
-        yield Measurement("h2d_small_per_step", a.per_step(d.start[small]))
+            yield Measurement("h2d_small_per_step", a.per_step(d.start[small]))
         yield Measurement("h2d_small_lost_share", lost(a, small), locations=a.device_places(small))
     pageable = t.strings_like(names.PAGEABLE)[d.name[copies]]
     pinned = t.strings_like(names.PINNED)[d.name[copies]]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.sync.often import often
 
 
 class DataDependent(Rule):
@@ -25,7 +26,8 @@ class DataDependent(Rule):
     The dense form would compute far more: a mask that keeps 1% of a large tensor may be worth a wait.
     """
 
-    needs = (("sync_data_dependent_lost_share", "sync_data_dependent_per_step"),)
+    needs = (("sync_data_dependent_lost_share",),)
+    uses = ("sync_data_dependent_per_step",)
     explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
@@ -35,14 +37,14 @@ class DataDependent(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = m.number("sync_data_dependent_lost_share")
-        count = m.number("sync_data_dependent_per_step")
+        count = often(m, "sync_data_dependent_per_step", "blocking operators")
         yield from self.finding(
             f"Sizes and branches that depend on data let the GPU run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(
-                f"{count:.3g} blocking operators per step (x[mask], nonzero, unique, if t.any():), and {lost:.0%} "
-                "of the time the GPU is idle after them for want of queued work"
+                f"{count} (x[mask], nonzero, unique, if t.any():), "
+                f"and {lost:.0%} of the time the GPU is idle after them for want of queued work"
             ),
             locations=m.one("sync_data_dependent_lost_share").locations,
             fixes=(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.sync.often import often
 
 
 class Framework(Rule):
@@ -23,7 +24,8 @@ class Framework(Rule):
     The profiler itself synchronizes when it stops, once, at the end.
     """
 
-    needs = (("sync_framework_lost_share", "sync_framework_per_step"),)
+    needs = (("sync_framework_lost_share",),)
+    uses = ("sync_framework_per_step",)
     explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
@@ -33,15 +35,12 @@ class Framework(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = m.number("sync_framework_lost_share")
-        calls = m.number("sync_framework_per_step")
+        count = often(m, "sync_framework_per_step", "such synchronizations")
         yield from self.finding(
             f"Waiting for the GPU outside any operator lets it run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=(
-                f"{calls:.3g} such synchronizations per step, and {lost:.0%} of the time the GPU is idle behind them "
-                "for want of queued work"
-            ),
+            seen=f"{count}, and {lost:.0%} of the time the GPU is idle behind them for want of queued work",
             locations=m.one("sync_framework_lost_share").locations,
             fixes=(
                 Fix(

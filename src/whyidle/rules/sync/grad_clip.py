@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.sync.often import often
 
 
 class GradClip(Rule):
@@ -26,7 +27,8 @@ class GradClip(Rule):
     You need to stop at the first gradient that is not finite. Debug with the check, train without.
     """
 
-    needs = (("sync_grad_clip_lost_share", "sync_grad_clip_per_step"),)
+    needs = (("sync_grad_clip_lost_share",),)
+    uses = ("sync_grad_clip_per_step",)
     explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
@@ -36,13 +38,13 @@ class GradClip(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = m.number("sync_grad_clip_lost_share")
-        reads = m.number("sync_grad_clip_per_step")
+        count = often(m, "sync_grad_clip_per_step", "blocking reads")
         yield from self.finding(
             f"A read between backward and the optimizer step lets the GPU run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(
-                f"{reads:.3g} blocking reads per step after backward and before Optimizer.step, and {lost:.0%} of the "
+                f"{count} after backward and before Optimizer.step, and {lost:.0%} of the "
                 "time the GPU is idle after them"
             ),
             locations=m.one("sync_grad_clip_lost_share").locations,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.sync.often import often
 
 
 class ScalarRead(Rule):
@@ -26,8 +27,8 @@ class ScalarRead(Rule):
     ranks). One read every hundred steps costs nothing.
     """
 
-    needs = (("sync_scalar_lost_share", "sync_scalar_per_step"),)
-    uses = ("sync_readback_lost_share", "sync_readback_per_step", "d2h_exposed_share")
+    needs = (("sync_scalar_lost_share",),)
+    uses = ("sync_scalar_per_step", "sync_readback_lost_share", "sync_readback_per_step", "d2h_exposed_share")
     explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
     busy = ("d2h_exposed_share",)
 
@@ -51,9 +52,9 @@ class ScalarRead(Rule):
             lost_share=lost,
             confidence=(self.confidence * scalars + self.tensor_confidence * tensors) / lost if lost else 0.0,
             seen=(
-                f"{m.number('sync_scalar_per_step'):.3g} reads of one value per step (.item(), float(t)), "
-                f"{m.get('sync_readback_per_step', 0.0):.3g} of tensors (.cpu(), .tolist()); {lost:.0%} of the time "
-                "the GPU is idle behind them for want of queued work, or copies to the CPU and does nothing else"
+                f"{often(m, 'sync_scalar_per_step', 'reads of one value')} (.item(), float(t)), "
+                f"{often(m, 'sync_readback_per_step', 'of tensors')} (.cpu(), .tolist()); {lost:.0%} of the time the "
+                "GPU is idle behind them for want of queued work, or copies to the CPU and does nothing else"
             ),
             locations=m.one(mostly).locations,
             fixes=(
