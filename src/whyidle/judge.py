@@ -130,9 +130,6 @@ def summarize(measured: Measured) -> Summary:
     )
 
 
-IDLE_FAMILIES = {"input", "transfer", "sync", "host", "pause", "memory"}
-
-
 def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, float]:
     """Return the idle time that no finding speaks for, by cause, the largest first, as shares of the window.
 
@@ -145,7 +142,7 @@ def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, flo
         causes = [cause for cause in rule.explains if left[cause] > 0]
         total = sum(left[cause] for cause in causes)
         idle = (finding.lost_share or 0.0) - sum(m.get(name, 0.0) for name in rule.busy)
-        spoken = min(max(idle, 0.0), total) if finding.rule.split(".")[0] in IDLE_FAMILIES else total
+        spoken = total if rule.all_busy else min(max(idle, 0.0), total)
         for cause in causes:
             left[cause] -= left[cause] * spoken / total
     return dict(sorted(((cause, share) for cause, share in left.items() if share > 0), key=lambda item: -item[1]))

@@ -27,6 +27,7 @@ class BucketOverlap(Rule):
     needs = (("collective_exposed_share",),)
     uses = ("collective_wait_share", "collective_share")
     explains = ("peer_wait", "stream_wait")
+    all_busy = True
 
     confidence = Threshold(0.4, "probability", source="no overlap, a late peer and a slow link look the same")
     applies = Threshold(0.4, "probability", source="judgement: DDP and FSDP overlap by default")
@@ -41,8 +42,8 @@ class BucketOverlap(Rule):
             confidence=self.confidence,
             seen=(
                 f"collectives {m.get('collective_share', exposed):.0%} of the time, {exposed:.0%} with no other kernel "
-                "beside them" + (f", of which {waits:.0%} wait for a peer" if waits else "; how much of it waits for a "
-                "peer one rank of a single step does not show")
+                "beside them" + (f", of which {waits:.0%} wait for a peer" if "collective_wait_share" in m else "; how much of "
+                "it waits for a peer one rank of a single step does not show")
             ),
             locations=m.one("collective_exposed_share").locations,
             fixes=(
