@@ -20,8 +20,9 @@ from whyidle.cli._verbs import verbs as verb_names
 from whyidle.cli.demo import RECORD, story
 from whyidle.model import hardware
 from whyidle.model.evidence import Value
+from whyidle.model.finding import GROUPS
 from whyidle.model.measurement import CATALOG
-from whyidle.render.bars import GROUPS, MEANINGS
+from whyidle.render.bars import MEANINGS
 from whyidle.render.base import Look
 from whyidle.render.page import changes, sections
 from whyidle.rules import all_rules

@@ -114,7 +114,7 @@ class TestNotJudged:
             r.kernel(i * 1000 + 995, i * 1000 + 1000, launched=i * 1000 + 480, name=HALF)
         found = report(r)
         assert found.summary.verdict.endswith(
-            "Of 50% of the time this recording does not show what to change (launched but not started 50%)."
+            "Of 50% of the time this recording does not show what to change (stalled queue 50%)."
         )
         assert (found.judged, found.exit_code) == (False, 2)
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from whyidle.measure import Measured, measure
 from whyidle.model.evidence import Run, Trace
-from whyidle.model.finding import CAUSES, HEALTHY_IDLE, LOW, MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
+from whyidle.model.finding import CAUSES, GROUPS, HEALTHY_IDLE, MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
 from whyidle.model.measurement import Measurements
 from whyidle.rank import rank
 from whyidle.rules import all_rules, ask
 
 LEAST_CONFIDENCE = 0.05
 SAID = 3  # things that a warning names
+NAMED = 0.01  # of window: less is not named
 # torch_tb_profiler's limit for communication, of step time.
 EXPOSED = 0.10
 # Say so where the GPU is busy between its first and last operation but not over the step.
@@ -133,18 +134,17 @@ def summarize(measured: Measured) -> Summary:
 def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, float]:
     """Return the idle time that no finding speaks for, by cause, the largest first, as shares of the window.
 
-    A finding speaks for as much as it says is lost, spread over the causes that its rule explains.
+    A finding speaks for as much as it says is lost, of the causes that its rule explains in that order.
     """
     rules = {rule.id: rule for rule in all_rules()}
     left = {cause: m.number(f"idle_{cause}_share") for cause in CAUSES}
     for finding in findings:
         rule = rules[finding.rule]
-        causes = [cause for cause in rule.explains if left[cause] > 0]
-        total = sum(left[cause] for cause in causes)
-        idle = (finding.lost_share or 0.0) - sum(m.get(name, 0.0) for name in rule.busy)
-        spoken = total if rule.all_busy else min(max(idle, 0.0), total)
-        for cause in causes:
-            left[cause] -= left[cause] * spoken / total
+        idle = max((finding.lost_share or 0.0) - sum(m.get(name, 0.0) for name in rule.busy), 0.0)
+        for cause in rule.explains:
+            spoken = min(idle, left[cause])
+            left[cause] -= spoken
+            idle -= spoken
     return dict(sorted(((cause, share) for cause, share in left.items() if share > 0), key=lambda item: -item[1]))
 
 
@@ -176,14 +176,7 @@ def remarks(m: Measurements, findings: tuple[Finding, ...]) -> Iterator[str]:
         yield f"{copies:.0%} of the time only copies ran: busy, but not computing."
     left = unexplained(m, findings)
     if sum(left.values()) >= MEDIUM:
-        named = ", ".join(f"{WORDS.get(cause, cause)} {share:.0%}" for cause, share in left.items() if share >= LOW)
+        by_label = {label: sum(left.get(cause, 0.0) for cause in causes) for label, causes in GROUPS.items()}
+        most = sorted(by_label, key=lambda label: -by_label[label])[:SAID]
+        named = ", ".join(f"{label} {by_label[label]:.0%}" for label in most if by_label[label] >= NAMED)
         yield f"Of {sum(left.values()):.0%} of the time this recording does not show what to change ({named})."
-
-
-# How a person would say the causes that no rule may speak for.
-WORDS = {
-    "kernel_gap": "between kernels", "stream_wait": "between streams", "peer_wait": "waiting for another GPU",
-    "queue_stall": "launched but not started", "unknown": "not recorded", "sync_return": "returning from a wait",
-    "h2d_prep": "preparing copies", "optimizer_host": "optimizer", "launch_latency": "launch latency",
-    "autograd_host": "autograd", "data_wait": "waiting for data", "gc": "garbage collection",
-}  # fmt: skip

@@ -6,8 +6,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from whyidle.cli import main
-from whyidle.model.finding import CAUSES
-from whyidle.render.bars import GROUPS, MEANINGS
+from whyidle.model.finding import CAUSES, GROUPS
+from whyidle.render.bars import MEANINGS
 from whyidle.render.page import NO_RULE_YET
 from whyidle.rules import all_rules
 from whyidle.rules.base import Threshold

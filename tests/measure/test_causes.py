@@ -253,11 +253,19 @@ class TestWindow:
 
 
 def test_a_device_waits_while_another_of_its_process_works():
-    """GPU 0 is busy all the time. GPU 1 waits 200-1000: whatever the host does meanwhile, GPU 0 is being fed."""
-    r = Recording().kernel(100, 1100, launched=90).kernel(100, 200, launched=95, device=1)
-    r.op("aten::mul", 210, 600).kernel(1000, 1100, launched=990, device=1)
+    """GPU 0 is busy 100-900 and hands its result to GPU 1, which waits 200-910, whatever the host does meanwhile."""
+    r = Recording().kernel(100, 890, launched=90).kernel(100, 200, launched=95, device=1)
+    r.copy("Memcpy PtoP (Device -> Device)", 890, 900, launched=92)
+    r.op("aten::mul", 210, 600).kernel(910, 1000, launched=905, device=1)
     assert idle(r, 0) == {}
-    assert idle(r, 1) == {"peer_wait": 790, "launch_latency": 10}
+    assert idle(r, 1) == {"peer_wait": 700, "python": 5, "launch_latency": 5}
+
+
+def test_that_another_device_works_does_not_make_this_one_wait_for_it():
+    """Nothing passes between the two: the host feeds GPU 1 late, and that GPU 0 is busy is no excuse."""
+    r = Recording().kernel(100, 1100, launched=90).kernel(100, 200, launched=95, device=1)
+    r.op("aten::mul", 210, 990).kernel(1000, 1100, launched=990, device=1)
+    assert idle(r, 1) == {"python": 10, "dispatch": 780, "launch_latency": 10}
 
 
 def test_what_lies_between_steps_that_do_not_follow_was_not_recorded():
@@ -282,8 +290,9 @@ def test_kernels_of_a_graph_share_a_launch():
 
 
 def test_device_times_are_shifted_until_nothing_starts_before_its_launch():
-    """The second kernel starts 3 us before its launch, so device times go up by 8: then that launch takes 5 us."""
+    """Kernels start 3 us before their launch, so device times go up by 8: then a launch takes 5 us."""
     r = Recording().op("aten::add", 80, 100).kernel(100, 200, launched=90).kernel(1000, 1100, launched=1003)
+    r.kernel(1100, 1200, launched=1103).kernel(1200, 1300, launched=1203)
     analysis = r.analysis()
     assert analysis.t.clock_offsets == {0: 8 * US}
     assert idle(r) == {"python": 795, "launch_latency": 5}

@@ -240,7 +240,7 @@ def test_columns_have_the_types_of_the_model(read):
     [
         ({}, None),
         ({"Process Group Name": ""}, None),
-        ({"Process Group Name": "0", "Process Group Ranks": "[0, 1]"}, "0"),
+        ({"Process Group Name": "0", "Process Group Ranks": "[0, 1]"}, "0 [0, 1]"),
         ({"Process Group Name": "", "Process Group Ranks": "[0, 1]"}, "[0, 1]"),
         ({"Process Group Ranks": "[0, 1]"}, "[0, 1]"),
         ({"Process Group Ranks": [0, 1]}, "[0,1]"),

@@ -108,12 +108,12 @@ def test_the_order_and_what_overlaps_are_said(one_finding: Report, many: Report)
         assert said or not ("order:" in text or "overlap" in text)
 
 
-def test_loss_in_time_is_that_of_the_mean_step(one_finding: Report) -> None:
+def test_loss_in_time_is_that_of_all_of_it_where_steps_do_not_fill_the_window(one_finding: Report) -> None:
     summary = replace(one_finding.summary, window_s=1.15, steps=10, step_time_s=0.01, step_time_mean_s=0.115)
     finding = replace(one_finding.findings[0], lost_share=0.5)
     text = render(replace(one_finding, summary=summary, findings=(finding,)))
     assert "10 ms/step, mean 115 ms" in text
-    assert "50% of the step, 57.5 ms" in text
+    assert "50% of the time, 575 ms of 1.15 s" in text
     text = render(replace(one_finding, summary=replace(summary, steps=None, step_time_s=None), findings=(finding,)))
     assert "lost    50% of the time ·" in text
 

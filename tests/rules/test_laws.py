@@ -81,7 +81,11 @@ def attributions(draw: st.DrawFn, causes: tuple[str, ...]) -> dict[str, Value]:
         left -= lost
         measured |= {f"{kind}_lost_share": lost, f"{kind}_per_step": draw(COUNTS)}
     loader, zero, short = draw(SHARES), draw(SHARES), draw(SHARES)
+    reads = sum(float(value) for name, value in measured.items() if name.startswith("sync_") and "lost" in name)
+    host = sum(share[cause] for cause in HOST_WORK)
+    least, most = max(reads - sum(share[cause] for cause in LATE) + host, 0.0), min(reads, host)
     return measured | {
+        "sync_host_share": min(least + draw(SHARES) * (most - least), most),
         "gpu_idle_share": idle,
         "gpu_busy_share": 1 - idle,
         "data_wait_share": share["data_wait"],

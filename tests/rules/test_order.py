@@ -47,5 +47,6 @@ def test_a_drained_queue_is_the_reads_and_not_the_launches() -> None:
         "launch_bound_share": 0.12,
         "sync_scalar_per_step": 2,
         "sync_scalar_lost_share": 0.11,
+        "sync_host_share": 0.11,
     }
     assert ranked(**drained) == ["sync.scalar_read"]

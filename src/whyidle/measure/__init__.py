@@ -61,8 +61,8 @@ def measure(run: Run) -> Measured:
     doubted = [(a, list(doubts(a))) for a in recorded]
     usable = [(a, found) for a, found in doubted if not any(doubt.refuse for doubt in found)] or doubted
     analyses = [a for a, _ in usable]
-    of_ranks = together(analyses)
-    m = Measurements([*whole(of_ranks), *parts(of_ranks)])
+    of_ranks, matched = together(analyses)
+    m = Measurements([*whole(of_ranks), *parts(of_ranks, () if matched else ("collective_wait_share",))])
     sources = [a.t.steps.source for a in analyses]
     return Measured(
         traces=tuple(a.t.trace for a in analyses),
@@ -104,16 +104,23 @@ def strays(analyses: Iterable[Analysis]) -> Iterator[str]:
             )
 
 
-def together(analyses: Sequence[Analysis]) -> OfRanks:
-    """Return the measurements of each rank; what only all ranks together show replaces what one rank shows of it."""
+def together(analyses: Sequence[Analysis]) -> tuple[OfRanks, bool]:
+    """Return the measurements of each rank, and whether how long ranks wait for each other is known.
+
+    What all ranks together show replaces what one rank shows of it. Of some of the ranks the longer wait is right: the
+    late one may not be among them.
+    """
     of_ranks = [(a, list(questions(a))) for a in analyses]
     waits = collective.across(analyses) if len(analyses) > 1 else None
     if waits is None:
-        return of_ranks
-    return [
-        (a, [m for m in measured if m.name != "collective_wait_share"] + [Measurement("collective_wait_share", wait)])
-        for (a, measured), wait in zip(of_ranks, waits, strict=True)
-    ]
+        return of_ranks, False
+    complete = len(analyses) >= max(a.t.trace.world_size or 0 for a in analyses)
+    found: list[tuple[Analysis, list[Measurement]]] = []
+    for (a, measured), wait in zip(of_ranks, waits, strict=True):
+        alone = next((float(m.value) for m in measured if m.name == "collective_wait_share"), 0.0)
+        longest = Measurement("collective_wait_share", wait if complete else max(wait, alone))
+        found.append((a, [m for m in measured if m.name != longest.name] + [longest]))
+    return found, complete
 
 
 def questions(a: Analysis) -> Iterator[Measurement]:
@@ -145,11 +152,11 @@ def named_doubts(doubted: Sequence[tuple[Analysis, list[Doubt]]]) -> Iterator[Do
             )
 
 
-def parts(of_ranks: OfRanks) -> Iterator[Measurement]:
-    """Yield each rank's own measurements, where there are several ranks."""
+def parts(of_ranks: OfRanks, unknown: Sequence[str]) -> Iterator[Measurement]:
+    """Yield each rank's own measurements, where there are several ranks, but for those that are unknown of each."""
     if len(of_ranks) > 1:
         for a, measured in of_ranks:
-            for m in measured:
+            for m in (m for m in measured if m.name not in unknown):
                 yield Measurement(m.name, m.value, f"rank {a.t.trace.rank}", m.locations)
 
 

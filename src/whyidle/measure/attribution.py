@@ -90,6 +90,11 @@ class Attribution:
         d = self.t.device
         return clip(union(d.start[self.ops], d.end[self.ops]), self.low, self.high)
 
+    @property
+    def idle(self) -> int:
+        """Return the idle time of the window, ns."""
+        return self.high - self.low - self.busy.total
+
     @cached_property
     def gaps(self) -> Gaps:
         """Return the complement of `busy`; of operations that start together, the one launched first ends the gap."""
@@ -231,7 +236,7 @@ class Attribution:
             rows = late[thread_of == thread]
             end = np.where(g.next_op[rows] >= 0, self.launch_start[rows], g.span.end[rows])
             left = Intervals(g.span.start[rows], end)
-            for cause, spans in (("unknown", self.t.steps.unrecorded), ("peer_wait", self.elsewhere)):
+            for cause, spans in (("unknown", self.unrecorded), ("peer_wait", self.elsewhere)):
                 left, rows, found = split(left, rows, cause, spans)
                 parts += found
             others = [other for other in self.crew if other != thread]
@@ -245,9 +250,27 @@ class Attribution:
         return parts
 
     @cached_property
+    def unrecorded(self) -> Intervals:
+        """Return the time between steps that do not follow each other, as far as nothing ran: the profiler was off."""
+        holes, starts = self.t.steps.unrecorded, np.sort(self.t.device.start)
+        empty = np.searchsorted(starts, holes.start) == np.searchsorted(starts, holes.end)
+        return Intervals(holes.start[empty], holes.end[empty])
+
+    @cached_property
     def elsewhere(self) -> Intervals:
-        """Return when another device of this process works: this one waits for it, or for the host that feeds it."""
-        return merged([other.busy for other in self.siblings])
+        """Return when this device waits for another one of its process, which works.
+
+        That another works is no proof. What shows it is data that passes between them when the gap ends.
+        """
+        if not self.siblings:
+            return NOTHING
+        g = self.gaps
+        handed = np.sort(self.t.device.end[self.t.between_devices])
+        first = np.searchsorted(handed, g.span.start, "right")
+        rows = np.searchsorted(handed, g.span.end, "right") > first
+        rows |= np.isin(g.next_op, self.t.between_devices)
+        waits = Intervals(g.span.start[rows], g.span.end[rows])
+        return intersect(waits, merged([other.busy for other in self.siblings]))[0]
 
     @cached_property
     def late_idle(self) -> Intervals:

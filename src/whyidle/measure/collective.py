@@ -16,7 +16,7 @@ from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import merged
 from whyidle.measure.rows import Index
 from whyidle.model.evidence import Kind
-from whyidle.model.intervals import Intervals, clip, union
+from whyidle.model.intervals import Intervals, clip, subtract, union
 from whyidle.model.measurement import Measurement
 
 # Of a rank's collectives, those with partners, or the ranks do not belong together. Judgement: ranks start and stop
@@ -63,8 +63,8 @@ def across(analyses: Sequence[Analysis]) -> list[float] | None:
     matched = [0] * len(ranks)
     for key in set().union(*ranks):
         members = [place for place, rank in enumerate(ranks) if key in rank]
-        alone = len(members) < (2 if key[2] else len(ranks))  # of an unknown group all have to be members
-        if alone or len({len(ranks[place][key]) for place in members}) > 1:
+        few = len(members) < (2 if key[2] else len(ranks))  # of an unknown group all have to be members
+        if few or len({len(ranks[place][key]) for place in members}) > 1:
             continue
         slices = [(analyses[place].t.device, ranks[place][key]) for place in members]
         shortest = np.min([d.end[rows] - d.start[rows] for d, rows in slices], axis=0)
@@ -77,7 +77,7 @@ def across(analyses: Sequence[Analysis]) -> list[float] | None:
         return None
     wholes = [merged(sets) for sets in waited]
     return [
-        a.share(sum(clip(whole, one.low, one.high).total for one in a.devices))
+        a.share(sum(alone(a, {one.device: clip(whole, one.low, one.high) for one in a.devices})))
         for a, whole in zip(analyses, wholes, strict=True)
     ]
 
@@ -111,8 +111,17 @@ def longer_than_fastest(a: Analysis, index: Index) -> int:
     fastest = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(fastest, group, length)
     start, end, device = d.start[index], d.end[index] - fastest[group], d.device[index]
-    return sum(
-        clip(union(start[mine], end[mine]), one.low, one.high).total
+    spans = {
+        one.device: clip(union(start[mine], end[mine]), one.low, one.high)
         for one in a.devices
         for mine in [device == one.device]
-    )
+    }
+    return sum(alone(a, spans))
+
+
+def alone(a: Analysis, waits: dict[int, Intervals]) -> Iterator[int]:
+    """Yield for each device how much of its waits lies beside no other kernel, ns: the rest costs no time."""
+    kernels = a.t.device_of_kind[Kind.KERNEL]
+    beside = a.device_time(np.setdiff1d(kernels, a.t.device_like(names.COLLECTIVE), assume_unique=True))
+    for device, spans in waits.items():
+        yield subtract(spans, beside[device])[0].total

@@ -40,7 +40,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
 def kinds_of_loader(a: Analysis) -> tuple[Index, Index]:
     """Return the calls of loaders without and with workers.
 
-    Where only Python frames were recorded, a loader that fetches samples in the thread that asks has no workers.
+    Where only Python frames were recorded, a call that fetches samples in the thread that asks has no workers.
     """
     t, h = a.t, a.t.host
     zero, workers = t.host_like(names.LOADER_IN_PROCESS, Kind.RANGE), t.host_like(names.LOADER_WORKERS, Kind.RANGE)
@@ -49,7 +49,8 @@ def kinds_of_loader(a: Analysis) -> tuple[Index, Index]:
         return zero, workers
     fetches = t.host_like(names.LOADER_FETCH, Kind.PYTHON)
     around = t.enclosing(h.start[fetches], h.thread[fetches], frames)
-    return (frames, zero) if (around >= 0).any() else (zero, frames)
+    fetching = np.isin(frames, around)
+    return frames[fetching], frames[~fetching]
 
 
 def first_wait(a: Analysis, workers: Index) -> Iterator[Measurement]:

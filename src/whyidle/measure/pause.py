@@ -25,6 +25,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         yield Measurement("alloc_calls_per_step", len(later) / (a.steps - 1))
     elif a.steps:
         return
-    else:  # without steps: what goes on after the first quarter is no filling either
-        later = calls[start >= low + (high - low) // 4]
+    else:  # without steps: what goes on from the first quarter to the last is no filling either
+        quarter = (high - low) // 4
+        goes_on = bool((start >= high - quarter).any())
+        later = calls[(start >= low + quarter) & goes_on]
     yield Measurement("alloc_lost_share", a.idle_inside("allocator", later), locations=a.host_places(later))

@@ -182,7 +182,8 @@ def one_long_step(a: Analysis) -> Iterator[Doubt]:
 
 def clocks(a: Analysis) -> Iterator[Doubt]:
     """Operations that start before they are launched: clocks disagree, or ids were used twice (see timeline.py)."""
-    for device, offset in a.t.clock_offsets.items():
+    for device in (one.device for one in a.devices):
+        offset = a.t.clock_offsets[device]
         if offset > FARTHEST_CLOCK:
             yield Doubt(
                 f"operations of GPU {device} start up to {offset / 1e6:.3g} ms before their launch: ids were used "

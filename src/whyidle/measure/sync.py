@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from whyidle.measure import names
 from whyidle.measure.analysis import PLACES, Analysis
-from whyidle.measure.attribution import Attribution
+from whyidle.measure.attribution import Attribution, merged
 from whyidle.measure.rows import Index, Mask, among, largest
 from whyidle.measure.transfer import SMALL_BYTES
 from whyidle.model.evidence import Ints, Kind
@@ -25,8 +25,10 @@ from whyidle.model.intervals import covered_before, intersect, overlap, union
 from whyidle.model.measurement import Measurement
 
 MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
+HOST_WORK = ("sync_return", "h2d_prep", "optimizer_host", "autograd_host", "dispatch", "python")
 SHORTEST = 5_000  # ns: below a launch's length a call did not wait; the median launch takes 1-16 us
 NO_OPERATOR = -1
+NEVER = np.iinfo(np.int64).max
 LONG_LAUNCH, FULL = 30_000, 5  # ns, times the median: 5-8 us on a free queue, 190 us on a full one
 
 
@@ -35,6 +37,7 @@ class Waits:
     """Times at which the host may stand, in order of start. The calls of one operator are one: copy, then wait."""
 
     call: Index  # the first call of each
+    start: Ints  # ns
     end: Ints  # ns
     kind: NDArray[np.str_]
     calls: Index  # all calls,
@@ -46,11 +49,14 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     if not len(a.t.of_kind(Kind.OP)):
         return
     waits = find(a)
-    won = [gains(a, device, waits) for device in a.devices]
+    least = min((device.idle for device in a.devices), default=0)  # no step gets shorter than its busiest device works
+    won = [at_most(least, gains(a, device, waits)) for device in a.devices]
     busy = sum(device.busy.total for device in a.devices)
     if busy:
         limited = sum(gpu_limited(a, device, waits) for device in a.devices)
         yield Measurement("gpu_limited_share", limited / busy)
+    claimed = sum(host_work(device, waits, mine) for device, mine in zip(a.devices, won, strict=True))
+    yield Measurement("sync_host_share", a.share(claimed))
     total = np.sum(won, axis=0) if won else np.zeros(len(waits.call), np.int64)
     for kind in MEASURED:
         mine: Mask = waits.kind == kind
@@ -81,10 +87,18 @@ def gpu_limited(a: Analysis, device: Attribution, waits: Waits) -> float:
 
 
 def held_up(a: Analysis) -> Index:
-    """Return the launches that the host stood in because the queue was full: far longer than the median launch."""
-    h, calls = a.t.host, a.t.launching
+    """Return the launches that the host stood in because the queue was full.
+
+    They take far longer than the median launch, and what they launch starts later still: much is queued before it.
+    """
+    t, h = a.t, a.t.host
+    calls = t.launching
     took = h.end[calls] - h.start[calls]
-    return calls[took > max(LONG_LAUNCH, FULL * float(np.median(took)))] if len(calls) else calls
+    slow = calls[took > max(LONG_LAUNCH, FULL * float(np.median(took)))] if len(calls) else calls
+    rows = np.flatnonzero(among(t.launch, slow))
+    first = np.full(len(h), NEVER)
+    np.minimum.at(first, t.launch[rows], t.device.start[rows])
+    return slow[first[slow] > 2 * h.end[slow] - h.start[slow]]
 
 
 def find(a: Analysis) -> Waits:
@@ -102,7 +116,8 @@ def find(a: Analysis) -> Waits:
     wait_of = rank[wait_of.reshape(-1)]
     end = np.zeros(len(order), np.int64)
     np.maximum.at(end, wait_of, h.end[calls])
-    return Waits(calls[first[order]], end, kinds(a, calls, wait_of, operator[first[order]]), calls, wait_of)
+    call, kind = calls[first[order]], kinds(a, calls, wait_of, operator[first[order]])
+    return Waits(call, h.start[call], end, kind, calls, wait_of)
 
 
 def kinds(a: Analysis, calls: Index, wait_of: Index, operator: Index) -> NDArray[np.str_]:
@@ -133,6 +148,7 @@ def kinds(a: Analysis, calls: Index, wait_of: Index, operator: Index) -> NDArray
     kind[read & scalar] = "scalar"
     kind[read & clip] = "grad_clip"
     kind[inside(t.host_like(names.DATA_DEPENDENT, Kind.OP))] = "data_dependent"
+    kind[inside(a.host.slices["checkpoint"])] = ""
     return kind
 
 
@@ -161,6 +177,28 @@ def gains(a: Analysis, device: Attribution, waits: Waits) -> Ints:
         won[row] = min(lead, idle)
         lead -= int(won[row])
     return won
+
+
+def at_most(limit: int, won: Ints) -> Ints:
+    """Return gains that are no more than this together."""
+    total = int(won.sum())
+    return won if total <= limit else (won * (limit / total)).astype(np.int64)
+
+
+def host_work(device: Attribution, waits: Waits, won: Ints) -> int:
+    """Return how much of what the waits cost the host spent launching and in Python, ns: other rules see it there.
+
+    Without a wait the host would be earlier by as long as it stood: the first idle time behind it goes away first.
+    """
+    late, rows = device.late_idle, np.flatnonzero(won)
+    if not len(rows):
+        return 0
+    before = covered_before(waits.start[rows], late)
+    until = np.concatenate(([0], np.cumsum(late.lengths)))
+    place = np.clip(np.searchsorted(until, before + won[rows]) - 1, 0, len(late) - 1)
+    end = late.start[place] + before + won[rows] - until[place]
+    work = merged([device.pieces.of(cause) for cause in HOST_WORK])
+    return intersect(union(waits.start[rows], end), intersect(late, work)[0])[0].total
 
 
 def between_backward_and_step(a: Analysis, times: Ints) -> Mask:

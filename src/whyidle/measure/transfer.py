@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import CODE
@@ -22,6 +24,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     yield Measurement("h2d_share", a.device_share(copies), locations=a.device_places(copies))
     yield Measurement("h2d_exposed_share", a.exposed_share(copies), locations=a.device_places(copies))
     back = t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY)
+    back = np.setdiff1d(back, a.launched_inside(a.host.slices["checkpoint"]))  # pause.checkpoint_sync speaks of these
     yield Measurement("d2h_exposed_share", a.exposed_share(back), locations=a.device_places(back))
     known = d.bytes[copies] >= 0
     if known.all():

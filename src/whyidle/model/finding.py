@@ -30,6 +30,25 @@ CAUSES = (
     "peer_wait", "queue_stall", "unknown",
 )  # fmt: skip
 
+# The groups of causes that a person thinks in, as the screen names them, in the order in which equal bars stand.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "waiting for data": ("data_wait",),
+    "checkpoint": ("checkpoint",),
+    "evaluation": ("evaluation",),
+    "logging": ("logging",),
+    "blocking reads": ("sync_return",),
+    "memory allocation": ("allocator",),
+    "preparing copies": ("h2d_prep",),
+    "garbage collection": ("gc",),
+    "compilation": ("compile",),
+    "host dispatch": ("dispatch", "autograd_host", "optimizer_host", "python"),
+    "launch latency": ("launch_latency",),
+    "between kernels": ("kernel_gap", "stream_wait"),
+    "waiting for peers": ("peer_wait",),
+    "stalled queue": ("queue_stall",),
+    "unknown": ("unknown",),
+}
+
 
 def severity_of(lost_share: float) -> Severity | None:
     """Say how grave a loss is; None for one that is not worth telling."""

@@ -28,7 +28,7 @@ SHAPES = "record with record_shapes=True"
 STACKS = "record with with_stack=True"
 LOADER = "record the loop over the DataLoader, with ProfilerActivity.CPU"
 TWO_STEPS = "call prof.step() once per iteration, for at least two"
-OPTIMIZER = "record the optimizer's step, with ProfilerActivity.CPU"
+SIZES = "record two steps or more with a PyTorch that notes the sizes of collectives, or all ranks together"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
 
 CATALOG: dict[str, Quantity] = {
@@ -50,7 +50,7 @@ CATALOG: dict[str, Quantity] = {
     "idle_loader_zero_share": Quantity("of window", "GPU idle while the launching thread makes a batch itself (num_workers=0)", LOADER),
     "idle_loader_workers_share": Quantity("of window", "GPU idle while it waits for a DataLoader's workers", LOADER),
     "idle_data_range_share": Quantity("of window", "GPU idle while it is in the user's own range that loads data", "put torch.profiler.record_function('load_data') around your own loading"),
-    "loader_batches_per_step": Quantity("per step", "calls of DataLoader.__next__", LOADER),
+    "loader_batches_per_step": Quantity("per step", "calls of DataLoader.__next__", STEPS),
     "loader_first_wait_share": Quantity("of idle_loader_workers", "part of that in the first batch of the recording", "record at least two batches, with ProfilerActivity.CPU"),
     # copies
     "h2d_share": Quantity("of window", "host-to-device copies", GPU),
@@ -58,24 +58,25 @@ CATALOG: dict[str, Quantity] = {
     "d2h_exposed_share": Quantity("of window", "copies back to the host beside which no kernel runs", GPU),
     "h2d_pageable_share": Quantity("of window", "host-to-device copies from pageable memory", GPU),
     "h2d_pageable_exposed_share": Quantity("of window", "the part of them beside which no kernel runs", GPU),
-    "h2d_bytes_per_step": Quantity("B/step", "bytes copied to the device", GPU),
-    "h2d_small_per_step": Quantity("per step", "host-to-device copies of at most 64 KiB", GPU),
+    "h2d_bytes_per_step": Quantity("B/step", "bytes copied to the device", STEPS),
+    "h2d_small_per_step": Quantity("per step", "host-to-device copies of at most 64 KiB", STEPS),
     "h2d_small_lost_share": Quantity("of window", "GPU idle before such copies plus the copies beside which no kernel runs", HOST),
     # waits of the host for the GPU; lost: GPU idle behind them that a host running ahead would have filled
-    "sync_scalar_per_step": Quantity("per step", "blocking reads of one value: .item(), float(t), print(t)", HOST),
+    "sync_scalar_per_step": Quantity("per step", "blocking reads of one value: .item(), float(t), print(t)", STEPS),
     "sync_scalar_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),
-    "sync_readback_per_step": Quantity("per step", "copies of tensors back to the host: .cpu(), .tolist(), .numpy()", HOST),
+    "sync_readback_per_step": Quantity("per step", "copies of tensors back to the host: .cpu(), .tolist(), .numpy()", STEPS),
     "sync_readback_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),
-    "sync_data_dependent_per_step": Quantity("per step", "blocking operators on whose data a size or a branch depends: nonzero, unique, masked_select, if t:", HOST),
+    "sync_data_dependent_per_step": Quantity("per step", "blocking operators on whose data a size or a branch depends: nonzero, unique, masked_select, if t:", STEPS),
     "sync_data_dependent_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),
-    "sync_grad_clip_per_step": Quantity("per step", "blocking reads between backward and optimizer step", HOST),
+    "sync_grad_clip_per_step": Quantity("per step", "blocking reads between backward and optimizer step", STEPS),
     "sync_grad_clip_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),
-    "sync_upload_per_step": Quantity("per step", "host-to-device copies above 64 KiB", HOST),
+    "sync_upload_per_step": Quantity("per step", "host-to-device copies above 64 KiB", STEPS),
     "sync_upload_lost_share": Quantity("of window", "GPU idle behind those that the host waited for, that a host running ahead would have filled", HOST),
-    "sync_framework_per_step": Quantity("per step", "synchronization outside any operator: torch.cuda.synchronize(), a framework's hook", HOST),
+    "sync_framework_per_step": Quantity("per step", "synchronization outside any operator: torch.cuda.synchronize(), a framework's hook", STEPS),
     "sync_framework_lost_share": Quantity("of window", "GPU idle behind it that a host running ahead would have filled", HOST),
+    "sync_host_share": Quantity("of window", "GPU idle behind all such waits while the host launches or runs Python", HOST),
     # launches
-    "launches_per_step": Quantity("per step", "kernels, copies and fills launched", HOST),
+    "launches_per_step": Quantity("per step", "kernels, copies and fills launched", STEPS),
     "gpu_limited_share": Quantity("of busy", "GPU-busy time that the step waits for: not followed by a gap in which a late host, that had not waited for the GPU, launches next", HOST),
     "kernel_median_s": Quantity("s", "median kernel", GPU),
     "kernel_mean_s": Quantity("s", "mean kernel", GPU),
@@ -83,7 +84,7 @@ CATALOG: dict[str, Quantity] = {
     "launch_latency_s": Quantity("s", "median time from launch call to start, on an idle stream", HOST),
     "launch_bound_share": Quantity("of window", "GPU idle in gaps below 1 ms: dispatch, autograd, launch latency", HOST),
     "host_stall_share": Quantity("of window", "GPU idle in gaps of 1 ms and more: dispatch, autograd", HOST),
-    "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", OPTIMIZER),
+    "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", STEPS),
     "gc_pauses": Quantity("count", "calls of the garbage collector, and ranges named for it", STACKS),
     # compute
     "compiled": Quantity("bool", "kernels or ranges of torch.compile are present", GPU),
@@ -95,7 +96,7 @@ CATALOG: dict[str, Quantity] = {
     "misaligned_size": Quantity("text", "what that size is in most of that time: outputs, hidden or heads; empty if there is none", SHAPES),
     "misaligned_product": Quantity("text", "the sizes of that product", SHAPES),
     "cast_share": Quantity("of window", "kernels that only change a floating-point type", HOST),
-    "casts_per_step": Quantity("per step", "such kernels", HOST),
+    "casts_per_step": Quantity("per step", "such kernels", STEPS),
     "recompute_share": Quantity("of window", "forward kernels run again during backward (activation checkpointing)", HOST),
     "conv_search_share": Quantity("of window", "convolution algorithm search (cudnn.benchmark) after the first step, less what ordinary calls take", TWO_STEPS),
     "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
@@ -109,7 +110,7 @@ CATALOG: dict[str, Quantity] = {
     # collectives
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
-    "collective_wait_share": Quantity("of window", "collectives that wait for a peer: longer than on the rank that entered last; of one rank alone at least what is longer than the fastest of its kind", TWO_STEPS),
+    "collective_wait_share": Quantity("of window", "collectives that wait for a peer: longer than on the rank that entered last; of one rank alone at least what is longer than the fastest of its kind; with no other kernel beside it", SIZES),
 }  # fmt: skip
 
 

@@ -59,7 +59,7 @@ DEVICE, STREAM, CORRELATION, BYTES = map(attrgetter, ("device", "stream", "corre
 BLOCKS, MESSAGE = attrgetter("blocks_per_sm"), attrgetter("message")
 SHAPES = attrgetter("shapes"), attrgetter("shapes_2021")
 TYPES = attrgetter("types"), attrgetter("types_too")
-GROUPS = attrgetter("group_ranks"), attrgetter("group")
+GROUP, GROUP_RANKS = (attrgetter("group"),), (attrgetter("group_ranks"),)
 NO_ARGS: Final = Args()
 
 
@@ -178,7 +178,7 @@ class Columns:
             bytes=whole_numbers([*map(BYTES, args)]),
             blocks_per_sm=_blocks_per_sm([*map(BLOCKS, args)]),
             message=whole_numbers([*map(MESSAGE, args)]),
-            group=self._json_codes(args, GROUPS),
+            group=self._groups(args),
         )
 
     def _add_host(self, batch: Batch, kinds: NDArray[np.int8], rows: NDArray[np.bool_]) -> None:
@@ -213,6 +213,16 @@ class Columns:
                 here = np.fromiter(map(self._json.__getitem__, map(bytes, values)), np.int32, len(values))
                 codes = np.where(here < 0, codes, here)
         return codes
+
+    def _groups(self, args: list[Args]) -> Codes:
+        """Return codes of process groups, by name and ranks: groups of other ranks may have the same name."""
+        codes, ranks = self._json_codes(args, GROUP), self._json_codes(args, GROUP_RANKS)
+        both = (codes >= 0) & (ranks >= 0)
+        if both.any():
+            texts = [*self._texts]
+            pairs = zip(codes[both].tolist(), ranks[both].tolist(), strict=True)
+            codes[both] = [self._texts[f"{texts[name]} {texts[members]}"] for name, members in pairs]
+        return np.where(codes >= 0, codes, ranks)
 
     def _append(self, table: dict[str, list[NDArray[Any]]], **columns: NDArray[Any]) -> None:
         self.rows += len(columns["start"])

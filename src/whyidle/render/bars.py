@@ -5,26 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from whyidle.model.finding import GROUPS
 from whyidle.render.words import percents
-
-# Label -> causes (model.finding.CAUSES), in the order in which equal bars stand.
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "waiting for data": ("data_wait",),
-    "checkpoint": ("checkpoint",),
-    "evaluation": ("evaluation",),
-    "logging": ("logging",),
-    "blocking reads": ("sync_return",),
-    "memory allocation": ("allocator",),
-    "preparing copies": ("h2d_prep",),
-    "garbage collection": ("gc",),
-    "compilation": ("compile",),
-    "host dispatch": ("dispatch", "autograd_host", "optimizer_host", "python"),
-    "launch latency": ("launch_latency",),
-    "between kernels": ("kernel_gap", "stream_wait"),
-    "waiting for peers": ("peer_wait",),
-    "stalled queue": ("queue_stall",),
-    "unknown": ("unknown",),
-}
 
 # What each label means, in the order above; docs/method.md says how its causes are decided.
 MEANINGS: Mapping[str, str] = {

@@ -8,8 +8,8 @@ from itertools import groupby
 
 from rich.text import Text
 
-from whyidle.model.finding import Fix
-from whyidle.render.bars import GROUPS, MEANINGS
+from whyidle.model.finding import GROUPS, Fix
+from whyidle.render.bars import MEANINGS
 from whyidle.render.base import Look
 from whyidle.render.lines import hang
 from whyidle.render.passages import EFFORT, code

@@ -13,6 +13,7 @@ from whyidle.model.finding import EFFORT_COST, Effort, Estimate, Finding, Fix, L
 from whyidle.render.lines import INDENT, LABEL, cut, hang, wrap
 from whyidle.render.words import basename, clean, duration, kernel_name, money, percent, shorten
 
+SAME_STEP = 0.02  # a share of the window and one of the median step are the same within this
 NAME = 60  # characters of a frame or kernel that tell it from others
 STYLE: Mapping[Severity, str] = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 EFFORT: Mapping[Effort, str] = {"argument": "one argument", "setting": "a setting", "code": "code change"}
@@ -156,12 +157,15 @@ def _predicted(predicted: Mapping[str, Estimate], summary: Summary) -> str:
 
 
 def _lost(share: float, summary: Summary) -> str:
-    """Return the loss as a share and as time. The share is of the window, so its time is that of the mean step."""
+    """Return the loss as a share and as time: of a step, where the steps fill the window, else of all of it."""
     if not summary.steps:
         return f"{percent(share)} of the time" + _dollars(share, summary)
-    mean = summary.window_s / summary.steps if summary.window_s else summary.step_time_mean_s or summary.step_time_s
-    time = f", {duration(share * mean)}" if mean else ""
-    return f"{percent(share)} of the step{time}" + _dollars(share, summary)
+    step, window = summary.step_time_s, summary.window_s
+    if window and (not step or abs(window / summary.steps / step - 1) > SAME_STEP):
+        text = f"{percent(share)} of the time, {duration(share * window)} of {duration(window)}"
+    else:
+        text = f"{percent(share)} of the step" + (f", {duration(share * step)}" if step else "")
+    return text + _dollars(share, summary)
 
 
 def _dollars(share: float, summary: Summary) -> str:

@@ -24,7 +24,8 @@ def ask(m: Measurements) -> tuple[list[Finding], list[Unknown]]:
     for rule in all_rules():
         missing = rule.missing(m)
         if missing:
-            how = "; ".join(dict.fromkeys(CATALOG[name].how for name in missing))
+            ways = dict.fromkeys(CATALOG[name].how for name in missing)
+            how = "; ".join(way for way in ways if not any(way in other for other in ways if other != way))
             unknown.append(Unknown(rule.id, missing, how))
         else:
             findings += rule().diagnose(m)

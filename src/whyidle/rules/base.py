@@ -61,7 +61,6 @@ class Rule:
     uses: ClassVar[tuple[str, ...]] = ()  # read if there
     explains: ClassVar[tuple[str, ...]] = ()  # causes of idle time that a finding of this rule speaks for
     busy: ClassVar[tuple[str, ...]] = ()  # what of its loss is no idle time
-    all_busy: ClassVar[bool] = False  # none of its loss is, and its fix ends all idle time that it explains
     cases: ClassVar[tuple[Case, ...]]
 
     def __init_subclass__(cls) -> None:

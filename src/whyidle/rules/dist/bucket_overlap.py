@@ -27,7 +27,6 @@ class BucketOverlap(Rule):
     needs = (("collective_exposed_share",),)
     uses = ("collective_wait_share", "collective_share")
     explains = ("peer_wait", "stream_wait")
-    all_busy = True
 
     confidence = Threshold(0.4, "probability", source="no overlap, a late peer and a slow link look the same")
     applies = Threshold(0.4, "probability", source="judgement: DDP and FSDP overlap by default")

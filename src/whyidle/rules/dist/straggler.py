@@ -27,7 +27,6 @@ class Straggler(Rule):
     needs = (("collective_wait_share",),)
     uses = ("collective_share",)
     explains = ("peer_wait",)
-    all_busy = True
 
     confidence = Threshold(0.8, "probability", source="kernel lengths of all ranks; not calibrated yet")
     alone_confidence = Threshold(0.5, "probability", source="judgement: contention on one rank looks the same")

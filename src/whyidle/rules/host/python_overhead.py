@@ -90,6 +90,6 @@ class PythonOverhead(Rule):
             "gaps after blocking reads: sync.scalar_read",
             idle_python_share=0.05,
             host_stall_share=0.0,
-            sync_scalar_lost_share=0.05,
+            sync_host_share=0.05,
         ),
     )

@@ -15,11 +15,7 @@ _LATE = tuple(
     f"idle_{cause}_share"
     for cause in ("sync_return", "h2d_prep", "optimizer_host", "autograd_host", "dispatch", "python", "launch_latency")
 )
-_SYNCS = tuple(
-    f"sync_{kind}_lost_share" for kind in ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
-)
-
-READ = (*_LATE, *_SYNCS, *H2dInStep.needs[0])  # what `unclaimed` looks at
+READ = (*_LATE, "sync_host_share", *H2dInStep.needs[0])  # what `unclaimed` looks at
 
 
 def unclaimed(m: Measurements, share: str) -> float:
@@ -28,6 +24,6 @@ def unclaimed(m: Measurements, share: str) -> float:
     What is claimed is taken from the host's own work in proportion: the measurements do not say from which.
     """
     late = sum(m.get(name, 0.0) for name in _LATE)
-    claimed = sum(m.get(name, 0.0) for name in _SYNCS) + H2dInStep.claimed(m)
+    claimed = m.get("sync_host_share", 0.0) + H2dInStep.claimed(m)
     left = max(0.0, 1 - claimed / late) if late > 0 else 1.0
     return m.number(share) * left

@@ -31,7 +31,7 @@ class ComputeBound(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         idle = m.number("gpu_idle_share")
-        alone = max(m.get(name, 0.0) for name in self.uses)
+        alone = max(m.get(self.uses[0], 0.0), sum(m.get(name, 0.0) for name in self.uses[1:]))
         if idle >= self.healthy or alone >= self.waiting:
             return
         yield Finding(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from whyidle.model.evidence import Value
 from whyidle.model.finding import Edit, Finding, Fix
@@ -34,7 +35,7 @@ class PageableH2d(Rule):
     """
 
     needs = (("h2d_exposed_share",), ("sync_upload_lost_share",), ("idle_h2d_prep_share",))
-    uses = ("h2d_pageable_share", "h2d_bytes_per_step", *READ)
+    uses = ("h2d_pageable_share", "h2d_pageable_exposed_share", "h2d_bytes_per_step", *READ)
     explains = ("h2d_prep",)
     busy = ("h2d_exposed_share",)
 
@@ -51,13 +52,14 @@ class PageableH2d(Rule):
         before = unclaimed(m, "idle_h2d_prep_share") if "idle_h2d_prep_share" in m else 0.0
         behind = max(m.get("sync_upload_lost_share", 0.0), before)
         lost = exposed + behind
-        pinned = "h2d_pageable_share" in m and m.number("h2d_pageable_share") == 0 and before < behind
+        pageable = m.get("h2d_pageable_exposed_share", exposed)
+        pinned = self._pinned(m, exposed, pageable) and before <= max(exposed, m.get("sync_upload_lost_share", 0.0))
         what = "run alone or make the CPU wait" if pinned else "start from pageable memory and hold everything up"
         kind = "pinned" if pinned else "pageable" if "h2d_pageable_share" in m else "memory not told"
         volume = f", {m.number('h2d_bytes_per_step') / 1e6:.1f} MB per step" if "h2d_bytes_per_step" in m else ""
         saves = f"a stream for copies saves up to {lost:.1%}"
         if not pinned:
-            saves = f"pinning saves {behind + exposed * (1 - self.pinned):.1%}, {saves}"
+            saves = f"pinning saves {behind + pageable * (1 - self.pinned):.1%}, {saves}"
         where = max((name for names in self.needs for name in names if name in m), key=m.number)
         yield from self.finding(
             f"Copies to the GPU {what}, which costs {lost:.0%} of the time.",
@@ -68,39 +70,46 @@ class PageableH2d(Rule):
                 f"CPU makes copies, or behind those it waited for, the GPU idles {behind:.0%}; {saves}"
             ),
             locations=m.one(where).locations,
-            fixes=self._fixes()[pinned and behind < exposed :],
+            fixes=(self._stream(),) if pinned and behind < exposed else (self._pin(), self._stream()),
         )
 
-    def _fixes(self) -> tuple[Fix, ...]:
-        pageable: dict[str, Value] = {"copy": "HtoD", "pinned": False}
-        return (
-            Fix(
-                f"pin the batches and do not wait: saves the CPU's waits and {1 - self.pinned:.0%} of the copies' time",
-                "DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
-                effort="argument",
-                applies=self.applies,
-                risk="pinned memory cannot be swapped out; a pinned tensor must not be changed before its copy is done",
-                edits=(
-                    Edit("remove_sync", {"kind": "pageable_copy"}),
-                    Edit("scale_device", pageable, {"factor": self.pinned}),
-                ),
-            ),
-            Fix(
-                "pin them and copy the next batch on a stream of its own: hides all of the copies",
-                "copies = torch.cuda.Stream()  # once; DataLoader(..., pin_memory=True)\n"
-                "with torch.cuda.stream(copies):  # right after the launches of the step before\n"
-                "    following = following.to(device, non_blocking=True)\n"
-                "torch.cuda.current_stream().wait_stream(copies)  # before its first use\n"
-                "following.record_stream(torch.cuda.current_stream())",
-                effort="code",
-                applies=self.overlap_applies,
-                risk="GPU memory for a second batch",
-                edits=(
-                    Edit("remove_sync", {"kind": "pageable_copy"}),
-                    Edit("overlap_copies", pageable, {"factor": self.pinned}),
-                ),
+    def _pinned(self, m: Measurements, exposed: float, pageable: float) -> bool:
+        """Say whether most of what is copied comes from pinned memory, as far as the recording says."""
+        if "h2d_pageable_share" not in m:
+            return False
+        return 2 * pageable < exposed if exposed else m.number("h2d_pageable_share") == 0
+
+    def _pin(self) -> Fix:
+        return Fix(
+            f"pin the batches and do not wait: saves the CPU's waits and {1 - self.pinned:.0%} of the copies' time",
+            "DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
+            effort="argument",
+            applies=self.applies,
+            risk="pinned memory cannot be swapped out; a pinned tensor must not be changed before its copy is done",
+            edits=(
+                Edit("remove_sync", {"kind": "pageable_copy"}),
+                Edit("scale_device", self._COPIES, {"factor": self.pinned}),
             ),
         )
+
+    def _stream(self) -> Fix:
+        return Fix(
+            "pin them and copy the next batch on a stream of its own: hides all of the copies",
+            "copies = torch.cuda.Stream()  # once; DataLoader(..., pin_memory=True)\n"
+            "with torch.cuda.stream(copies):  # right after the launches of the step before\n"
+            "    following = following.to(device, non_blocking=True)\n"
+            "torch.cuda.current_stream().wait_stream(copies)  # before its first use\n"
+            "following.record_stream(torch.cuda.current_stream())",
+            effort="code",
+            applies=self.overlap_applies,
+            risk="GPU memory for a second batch",
+            edits=(
+                Edit("remove_sync", {"kind": "pageable_copy"}),
+                Edit("overlap_copies", self._COPIES, {"factor": self.pinned}),
+            ),
+        )
+
+    _COPIES: ClassVar[dict[str, Value]] = {"copy": "HtoD", "pinned": False}
 
     cases = (
         Fires(
