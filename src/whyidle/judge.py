@@ -31,8 +31,10 @@ def judge(run: Run) -> Report:
     warnings += dict.fromkeys(doubt.message for doubt in measured.doubts)
     info = run_info(run, measured)
     if not measured.traces:
-        cut = next((warning for trace in run.traces for warning in trace.warnings if CUT in warning), None)
-        verdict_ = f"Cannot judge: {cut} None of that is of the GPU." if cut else NO_GPU
+        told = [warning for trace in run.traces for warning in trace.warnings]
+        cut = next((warning for warning in told if CUT in warning), None)
+        lost = any(LOST in warning for warning in told)
+        verdict_ = f"Cannot judge: {cut} None of that is of the GPU." if cut else NO_RECORDS if lost else NO_GPU
         return Report(info, Summary(verdict_), warnings=tuple(w for w in warnings if w != cut), judged=False)
     summary = summarize(measured)
     refusal = next((doubt for doubt in measured.doubts if doubt.refuse), None)
@@ -50,6 +52,8 @@ def judge(run: Run) -> Report:
 
 
 CUT = "cut short"  # what the reader says of a truncated file
+LOST = "GPU events have no time"  # of one whose GPU events are empty
+NO_RECORDS = "Cannot judge: the profiler lost the records of all GPU operations. Record fewer steps, or less often."
 NO_GPU = (
     "Cannot judge: no GPU operation was recorded, so nothing is known of the GPU. "
     "Record where torch.cuda.is_available() is true, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]."

@@ -81,6 +81,9 @@ def change() -> tuple[str, ...]:
 
 def demo(
     format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
+    everything: Annotated[
+        bool, typer.Option("--all", help="All findings in full, and the tables behind the numbers.")
+    ] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
     record: Annotated[bool, typer.Option("--record", help="Print instead how to record a job of your own.")] = False,
 ) -> int:
@@ -96,7 +99,7 @@ def demo(
         if record:
             out.write(RECORD)
         elif format == "terminal":
-            text = story(out.look)
+            text = story(replace(out.look, everything=everything))
             out.write(f"\n{text}\n" if out.look.spaced else text)
         else:
             out.write(renders.render(report("before"), out.look))

@@ -114,7 +114,7 @@ def together(analyses: Sequence[Analysis]) -> tuple[OfRanks, bool]:
     waits = collective.across(analyses) if len(analyses) > 1 else None
     if waits is None:
         return of_ranks, False
-    complete = len(analyses) >= max(a.t.trace.world_size or 0 for a in analyses)
+    complete = collective.complete(analyses)
     found: list[tuple[Analysis, list[Measurement]]] = []
     for (a, measured), wait in zip(of_ranks, waits, strict=True):
         alone = next((float(m.value) for m in measured if m.name == "collective_wait_share"), 0.0)

@@ -14,7 +14,7 @@ import numpy as np
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import merged
-from whyidle.measure.rows import Index
+from whyidle.measure.rows import Index, distinct
 from whyidle.model.evidence import Kind
 from whyidle.model.intervals import Intervals, clip, subtract, union
 from whyidle.model.measurement import Measurement
@@ -80,6 +80,19 @@ def across(analyses: Sequence[Analysis]) -> list[float] | None:
         a.share(sum(alone(a, {one.device: clip(whole, one.low, one.high) for one in a.devices})))
         for a, whole in zip(analyses, wholes, strict=True)
     ]
+
+
+def complete(analyses: Sequence[Analysis]) -> bool:
+    """Return whether no rank is missing, of the job or of the process groups that the recordings name."""
+    known = {a.t.trace.rank for a in analyses}
+    named = {
+        int(rank)
+        for a in analyses
+        for code in distinct(a.t.device.group[a.t.device.group >= 0])
+        for members in names.GROUP_RANKS.findall(a.t.trace.strings[code])
+        for rank in members.split(",")
+    }
+    return len(known) >= max(a.t.trace.world_size or 0 for a in analyses) and named <= known
 
 
 def occurrences(a: Analysis) -> dict[Key, Index]:

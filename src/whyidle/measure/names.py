@@ -66,6 +66,7 @@ LAYOUT: Final = _any_of(
 COLLECTIVE: Final = _any_of(
     r"nccl\w*kernel|nccl_|rccl|msccl|allreduce|cross_device_reduce|(?:one|two)_shot_all_reduce|multimem_"
 )
+GROUP_RANKS: Final = re.compile(r"\[(\d{1,9}(?:, ?\d{1,9})*)")  # "[0, 1, ..., 7]" where there are many
 POINT_TO_POINT: Final = _any_of(r"SendRecv|ncclDevKernel_(?:Send|Recv)")
 COMPILED: Final = _any_of(
     r"(?<![a-z])triton_(?:poi|red|per|for|spl|tem|fused)_|^triton_(?:_\d[\dde]*)?$",

@@ -41,8 +41,8 @@ class BucketOverlap(Rule):
             confidence=self.confidence,
             seen=(
                 f"collectives {m.get('collective_share', exposed):.0%} of the time, {exposed:.0%} with no other kernel "
-                "beside them" + (f", of which {waits:.0%} wait for a peer" if "collective_wait_share" in m else "; how much of "
-                "it waits for a peer one rank of a single step does not show")
+                "beside them; " + (f"of that {waits:.0%} wait for a peer" if "collective_wait_share" in m else
+                "how much of that waits for a peer is not known")
             ),
             locations=m.one("collective_exposed_share").locations,
             fixes=(

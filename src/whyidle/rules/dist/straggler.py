@@ -36,6 +36,7 @@ class Straggler(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = m.number("collective_wait_share")
         ranks = sorted(m.each("collective_wait_share"), key=lambda part: float(part.value))
+        late = ranks[0].subject.replace(" ", "_").upper() if ranks else "THE_LATE_RANK"
         yield from self.finding(
             f"GPUs spin in collectives, waiting for another rank, for {lost:.0%} of the time.",
             lost_share=lost,
@@ -45,7 +46,7 @@ class Straggler(Rule):
             fixes=(
                 Fix(
                     "make the late rank as quick as the others: look at what it does while they wait",
-                    "whyidle TRACE_OF_THE_LATE_RANK  # its own idle time and kernels, against those of another rank",
+                    f"whyidle TRACE_OF_{late}  # its own idle time and kernels, against those of another rank",
                     effort="code",
                     applies=self.applies,
                     risk="none by looking",

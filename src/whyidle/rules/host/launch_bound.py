@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whyidle.model.finding import LOW, Edit, Finding, Fix
+from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.host.shares import READ, unclaimed
+
+SHOWN = 0.005  # of window: less is 0% on the screen
 
 
 class LaunchBound(Rule):
@@ -88,7 +90,7 @@ class LaunchBound(Rule):
 
     def _seen(self, m: Measurements, late: float, pauses: float) -> str:
         parts = [f"{late:.0%} of the time the GPU is idle and its next kernel not launched yet"]
-        if pauses >= LOW:
+        if pauses >= SHOWN:
             parts.append(f"{pauses:.0%} between kernels that were")
         if "launches_per_step" in m:
             parts.append(f"{m.number('launches_per_step'):.0f} launches per step")

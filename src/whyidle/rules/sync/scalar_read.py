@@ -57,19 +57,28 @@ class ScalarRead(Rule):
                 "GPU is idle behind them for want of queued work, or copies to the CPU and does nothing else"
             ),
             locations=m.one(mostly).locations,
-            fixes=(
-                Fix(
-                    "keep values on the GPU and read them rarely",
-                    "total += loss.detach()          # instead of total += loss.item()\n"
-                    "if step % 100 == 0:\n"
-                    "    print(total.item() / 100)\n"
-                    "    total.zero_()",
-                    effort="code",
-                    applies=self.applies,
-                    risk="logged values arrive later",
-                    edits=(Edit("remove_sync", {"kind": "scalar,readback"}),),
-                ),
-            ),
+            fixes=(self._fix(self._TENSORS if tensors > scalars else self._VALUES),),
+        )
+
+    _VALUES = (
+        "total += loss.detach()          # instead of total += loss.item()\n"
+        "if step % 100 == 0:\n"
+        "    print(total.item() / 100)\n"
+        "    total.zero_()"
+    )
+    _TENSORS = (
+        "outputs.append(output.detach())  # instead of output.cpu() in every step\n"
+        "outputs = torch.cat(outputs).cpu()  # once, at the end; on the GPU as long as its memory allows"
+    )
+
+    def _fix(self, code: str) -> Fix:
+        return Fix(
+            "keep values on the GPU and read them rarely",
+            code,
+            effort="code",
+            applies=self.applies,
+            risk="logged values arrive later",
+            edits=(Edit("remove_sync", {"kind": "scalar,readback"}),),
         )
 
     cases = (

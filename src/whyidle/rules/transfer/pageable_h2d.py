@@ -56,7 +56,7 @@ class PageableH2d(Rule):
         pinned = self._pinned(m, exposed, pageable) and before <= max(exposed, m.get("sync_upload_lost_share", 0.0))
         what = "run alone or make the CPU wait" if pinned else "start from pageable memory and hold everything up"
         kind = "pinned" if pinned else "pageable" if "h2d_pageable_share" in m else "memory not told"
-        volume = f", {m.number('h2d_bytes_per_step') / 1e6:.1f} MB per step" if "h2d_bytes_per_step" in m else ""
+        volume = f", {m.number('h2d_bytes_per_step') / 1e6:.2g} MB per step" if "h2d_bytes_per_step" in m else ""
         saves = f"a stream for copies saves up to {lost:.1%}"
         if not pinned:
             saves = f"pinning saves {behind + pageable * (1 - self.pinned):.1%}, {saves}"
