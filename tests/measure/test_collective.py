@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.traces import Recording, measured
+from whyidle.measure import measure
+from whyidle.model.evidence import Run
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 
@@ -56,3 +60,35 @@ def test_no_collectives_is_zero_and_no_steps_is_unknown():
     assert measured(steps(2).kernel(0, 10).analysis())["collective_wait_share"] == 0
     assert "collective_wait_share" not in measured(Recording().kernel(0, 10, name=REDUCE).analysis())
     assert "collective_share" not in measured(Recording().copy("Memcpy HtoD (Pinned -> Device)", 0, 10).analysis())
+
+
+def test_waiting_beside_a_kernel_costs_nothing():
+    """The second takes 200 us longer than the first; a kernel runs beside 150 of them, so 50 of 2000 us."""
+    r = steps(2).kernel(0, 100, name=REDUCE, message=64).kernel(1000, 1300, name=REDUCE, message=64)
+    r.kernel(1000, 1150, stream=8)
+    assert measured(r.analysis())["collective_wait_share"] == pytest.approx(50 / 2000)
+
+
+def ranks(*lengths, group="0 [0, 1]", world=None):
+    """One collective in each of two steps, that takes as long as said, rank by rank."""
+    traces = []
+    for rank, took in enumerate(lengths):
+        r = steps(2)
+        for step, long in enumerate(took):
+            r.kernel(step * 1000, step * 1000 + long, name=REDUCE, message=64, group=group)
+        traces.append(replace(r.trace(path=f"r{rank}.json", rank=rank), world_size=world))
+    return measure(Run(tuple(traces))).measurements
+
+
+def test_the_rank_that_entered_last_waits_least():
+    m = ranks((100, 100), (300, 300))
+    assert [part.value for part in m.each("collective_wait_share")] == [0, pytest.approx(400 / 2000)]
+
+
+@pytest.mark.parametrize("group", ["0 [0, 1, 2]", "[0, 1, 2, ..., 7]"])
+def test_of_some_ranks_the_longer_wait_is_right_and_nobody_is_named(group):
+    """Both wait 200 us in the second step, for rank 2, which was not recorded."""
+    m = ranks((100, 300), (100, 300), group=group)
+    assert m.number("collective_wait_share") == pytest.approx(200 / 2000)
+    assert not m.each("collective_wait_share")
+    assert not ranks((100, 300), (100, 300), world=8).each("collective_wait_share")

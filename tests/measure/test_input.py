@@ -81,3 +81,11 @@ def test_a_job_with_a_loader_needs_no_range_of_its_own():
 def test_nothing_loads_in_this_recording():
     m = measured(steps(0, 0).analysis())
     assert not {"data_wait_share", "idle_loader_zero_share", "idle_loader_workers_share"} & set(m)
+
+
+def test_frames_of_two_loaders_are_told_apart():
+    """Training waits 40 us for workers; one batch of validation is fetched in the process itself, in 10 us."""
+    r = steps(0, 0).python("torch/utils/data/dataloader.py(701): __next__", 0, 40)
+    r.python("torch/utils/data/dataloader.py(701): __next__", 100, 110)
+    m = measured(r.python("torch/utils/data/_utils/fetch.py(50): fetch", 102, 108).analysis())
+    assert m["idle_loader_workers_share"] > m["idle_loader_zero_share"] > 0

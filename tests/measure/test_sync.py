@@ -6,7 +6,7 @@ import pytest
 
 from tests.traces import AUTOGRAD, Recording, measured
 from whyidle.measure import questions
-from whyidle.measure.sync import MEASURED, find
+from whyidle.measure.sync import MEASURED, find, held_up
 
 READ_BACK = "Memcpy DtoH (Device -> Pageable)"
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
@@ -174,3 +174,34 @@ def test_devices_lose_on_their_own():
     for device in (0, 1):
         r.kernel(310, 400, launched=300, device=device)
     assert waits(r)["scalar"] == (1, pytest.approx(100 / 400))
+
+
+def test_what_a_read_costs_is_no_more_than_the_busiest_device_leaves():
+    """GPU 0 works all the time: without the read that GPU 1 is idle behind, no step would be shorter."""
+    r = item(busy(), 20, 211, copied=200).kernel(310, 400, launched=300)
+    alone = waits(r)["scalar"][1]
+    r.kernel(-15, 400, launched=-18, device=1)
+    assert alone > 0
+    assert waits(r) == {"scalar": (1, 0)}
+
+
+def test_a_read_takes_the_first_idle_time_behind_it_from_the_hosts_rules():
+    """The host stands 21-205 and loads 212-302, then 10 us of Python until the launch: loading goes away first."""
+    r = item(busy(), 20, 211, copied=200).range(
+        "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 212, 302
+    )
+    m = measured(r.kernel(322, 400, launched=312).analysis())
+    assert m["sync_scalar_lost_share"] > m["sync_host_share"] > 0
+    assert m["sync_host_share"] == pytest.approx(m["sync_scalar_lost_share"] - m["idle_data_wait_share"])
+
+
+@pytest.mark.parametrize(("starts", "limited"), [(1000, 0.0), (8000, 1.0)])
+def test_a_long_launch_shows_a_full_queue_only_if_its_work_starts_much_later(starts, limited):
+    """A launch of 2 ms on an idle GPU is the host's own slowness; behind a full queue it is the GPU's."""
+    r = Recording().op("aten::add", -20, -10)
+    for start in range(0, 40, 10):
+        r.kernel(start, start + 10, launched=start - 5)
+    r.kernel(40, max(starts, 3000), launched=35).kernel(max(starts, 3000) + 500, 9000, launched=500, took=2000)
+    assert "gpu_limited_share" in measured(r.analysis())
+    found = held_up(r.analysis())
+    assert len(found) == (1 if limited else 0)

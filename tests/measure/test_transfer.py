@@ -71,3 +71,11 @@ def test_what_small_copies_cost():
     r = two_steps().kernel(0, 10, launched=-5).op("aten::copy_", 20, 96).copy(PAGEABLE, 100, 104, launched=90, size=8)
     r.kernel(104, 200, launched=98).copy(PAGEABLE, 150, 154, launched=120, size=8, stream=9)
     assert measured(r.analysis())["h2d_small_lost_share"] == pytest.approx(84 / 200)
+
+
+def test_what_a_checkpoint_copies_back_is_no_read():
+    """10 us in the checkpoint, 20 after it, of 200."""
+    r = two_steps().range("save_checkpoint", 0, 50)
+    r.copy("Memcpy DtoH (Device -> Pageable)", 20, 30, launched=10)
+    r.copy("Memcpy DtoH (Device -> Pageable)", 100, 120, launched=90)
+    assert measured(r.analysis())["d2h_exposed_share"] == pytest.approx(0.1)

@@ -1,0 +1,50 @@
+"""What findings say and advise, where one rule speaks of several situations."""
+
+from __future__ import annotations
+
+import pytest
+
+from whyidle.model.evidence import Value
+from whyidle.model.finding import Finding
+from whyidle.model.measurement import Measurement, Measurements
+from whyidle.rules import ask
+
+
+def only(**measured: Value) -> Finding:
+    findings, _ = ask(Measurements(Measurement(name, value) for name, value in measured.items()))
+    (finding,) = findings
+    return finding
+
+
+@pytest.mark.parametrize(("exposed", "said"), [(0.0, "run alone"), (0.01, "run alone"), (0.2, "pageable memory")])
+def test_copies_are_called_what_most_of_them_are(exposed: float, said: str) -> None:
+    """A quarter of the time, of which this much is pageable."""
+    finding = only(h2d_exposed_share=0.25, h2d_pageable_share=exposed, h2d_pageable_exposed_share=exposed)
+    assert said in finding.message
+    assert ("pin the batches" in finding.fixes[0].title) == (said == "pageable memory")
+
+
+def test_pinning_saves_nothing_of_what_is_pinned() -> None:
+    finding = only(h2d_exposed_share=0.20, h2d_pageable_share=0.1, h2d_pageable_exposed_share=0.1)
+    assert "pinning saves 2.9%" in finding.seen, "0.29 of the half that is pageable"
+
+
+@pytest.mark.parametrize(
+    ("losses", "code"),
+    [
+        ({"sync_scalar_lost_share": 0.1}, "loss.item()"),
+        ({"sync_scalar_lost_share": 0.0, "sync_readback_lost_share": 0.1}, "output.cpu()"),
+    ],
+)
+def test_advice_is_on_what_is_read(losses: dict[str, float], code: str) -> None:
+    assert code in only(**losses).fixes[0].change
+
+
+def test_without_steps_nothing_is_per_step() -> None:
+    assert "per step" not in only(sync_framework_lost_share=0.1).seen
+    assert "3 such synchronizations per step" in only(sync_framework_lost_share=0.1, sync_framework_per_step=3).seen
+
+
+def test_a_wait_of_nothing_was_measured() -> None:
+    assert "0% wait for a peer" in only(collective_exposed_share=0.3, collective_wait_share=0.0).seen
+    assert "is not known" in only(collective_exposed_share=0.3).seen
