@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.model.evidence import Kind
@@ -25,8 +27,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         yield Measurement("alloc_calls_per_step", len(later) / (a.steps - 1))
     elif a.steps:
         return
-    else:  # without steps: what goes on from the first quarter to the last is no filling either
-        quarter = (high - low) // 4
-        goes_on = bool((start >= high - quarter).any())
-        later = calls[(start >= low + quarter) & goes_on]
+    else:  # without steps: what goes on in every quarter but the first is no filling either (judgement)
+        quarter = (start - low) * 4 // max(high - low, 1)
+        later = calls[(quarter >= 1) & np.isin((1, 2, 3), quarter).all()]
     yield Measurement("alloc_lost_share", a.idle_inside("allocator", later), locations=a.host_places(later))

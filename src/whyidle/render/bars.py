@@ -22,7 +22,7 @@ MEANINGS: Mapping[str, str] = {
     "host dispatch": "It runs PyTorch or Python code between launches: the host is slower than the GPU.",
     "launch latency": "A launch is under way; each takes some microseconds.",
     "between kernels": "Work is queued: the GPU goes from one kernel to the next, or waits for another stream.",
-    "waiting for peers": "A collective is queued and does not start, or another GPU of the same process hands over data first.",
+    "waiting for peers": "A collective is queued and does not start, or data has to come from another GPU first.",
     "stalled queue": "Work is queued, and the GPU does not start it, for no reason that was recorded.",
     "unknown": "The recording does not say, or the profiler itself was at work.",
 }

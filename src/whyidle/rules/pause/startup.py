@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 
@@ -42,6 +42,8 @@ class Startup(Rule):
         memory = max(m.get("idle_allocator_share", 0.0) - m.get("alloc_lost_share", 0.0), 0.0)
         lost = code + memory
         what = "Code is compiled or loaded" if code >= memory else "GPU memory is allocated for the first time"
+        if min(code, memory) >= LOW:
+            what = "Code is loaded, and GPU memory allocated for the first time,"
         where = "idle_compile_share" if code >= memory else "idle_allocator_share"
         steps = f" of {m.number('steps'):.0f} steps" if "steps" in m else ""
         compiled = "compiled" in m and bool(m.one("compiled").value)
