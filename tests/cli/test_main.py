@@ -354,16 +354,17 @@ def test_color_on_a_terminal(arguments: list[str], environment: dict[str, str], 
 def test_ctrl_c_ends_quietly(tmp_path: Path) -> None:
     fifo = tmp_path / "trace.json"
     script = (
-        "import sys, time; from whyidle import diagnosis; from whyidle.cli import main\n"
+        "import signal, sys, time; from whyidle import diagnosis; from whyidle.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in what a shell starts with &
         "def wait(*_): print('ready', flush=True); time.sleep(60)\n"
         "diagnosis.load = wait\n"
         "sys.exit(main(sys.argv[1:]))"
     )
     fifo.write_text("{}", "utf-8")
     command = [sys.executable, "-c", script, str(fifo)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (130, "stopped.\n")

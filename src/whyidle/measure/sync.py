@@ -21,7 +21,7 @@ from whyidle.measure.rows import Index, Mask, among, largest
 from whyidle.measure.transfer import SMALL_BYTES
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import Location
-from whyidle.model.intervals import covered_before, intersect, overlap, union
+from whyidle.model.intervals import Intervals, covered_before, intersect, overlap, union
 from whyidle.model.measurement import Measurement
 
 MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
@@ -53,7 +53,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     won = [at_most(least, gains(a, device, waits)) for device in a.devices]
     busy = sum(device.busy.total for device in a.devices)
     if busy:
-        limited = sum(gpu_limited(a, device, waits) for device in a.devices)
+        stands = a.t.spans(np.concatenate((waits.calls, held_up(a))))
+        limited = sum(gpu_limited(device, stands) for device in a.devices)
         yield Measurement("gpu_limited_share", limited / busy)
     claimed = sum(host_work(device, waits, mine) for device, mine in zip(a.devices, won, strict=True))
     yield Measurement("sync_host_share", a.share(claimed))
@@ -66,20 +67,19 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         yield Measurement(f"sync_{kind}_lost_share", a.share(float(total[mine].sum())), locations=places)
 
 
-def gpu_limited(a: Analysis, device: Attribution, waits: Waits) -> float:
-    """Return the busy time of a device that the step waits for, ns.
+def gpu_limited(device: Attribution, stands: Intervals) -> float:
+    """Return the busy time of a device that the step waits for, ns; `stands` is when the host stands.
 
     Busy time that ends in a gap in which the host was late is not: shorter kernels would only widen the gap. Unless
     the host had stood and waited for the GPU meanwhile: then it was late because the GPU was, by as long as it stood.
     Launches stand too while the queue is full. Of a stretch in which the host stood for half the time all counts,
     since fixes rarely remove more than half of it.
     """
-    h, gaps = a.t.host, device.gaps.span
+    gaps = device.gaps.span
     late = np.flatnonzero(device.late & (device.gaps.next_op >= 0))  # what follows the last gap is not known
     edges = np.concatenate(([device.low], gaps.start[late], [device.high]))
     busy = np.diff(covered_before(edges, device.busy))
-    calls = np.concatenate((waits.calls, held_up(a)))
-    stood, _, _ = intersect(union(h.start[calls], h.end[calls]), device.busy)
+    stood, _, _ = intersect(stands, device.busy)
     waited = np.diff(covered_before(edges, stood))
     counts = np.minimum(busy, 2 * waited)
     counts[-1] = busy[-1]

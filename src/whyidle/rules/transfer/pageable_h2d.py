@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 from whyidle.model.evidence import Value
@@ -70,7 +71,7 @@ class PageableH2d(Rule):
                 f"CPU makes copies, or behind those it waited for, the GPU idles {behind:.0%}; {saves}"
             ),
             locations=m.one(where).locations,
-            fixes=(self._stream(),) if pinned and behind < exposed else (self._pin(), self._stream()),
+            fixes=(self._stream(),) if pinned and behind < exposed else (self._pin(), self._pin_and_stream()),
         )
 
     def _pinned(self, m: Measurements, exposed: float, pageable: float) -> bool:
@@ -94,21 +95,31 @@ class PageableH2d(Rule):
 
     def _stream(self) -> Fix:
         return Fix(
-            "pin them and copy the next batch on a stream of its own: hides all of the copies",
-            "copies = torch.cuda.Stream()  # once; DataLoader(..., pin_memory=True)\n"
-            "with torch.cuda.stream(copies):  # right after the launches of the step before\n"
-            "    following = following.to(device, non_blocking=True)\n"
-            "torch.cuda.current_stream().wait_stream(copies)  # before its first use\n"
-            "following.record_stream(torch.cuda.current_stream())",
+            "copy the next batch on a stream of its own: hides all of the copies",
+            self._NEXT,
             effort="code",
             applies=self.overlap_applies,
             risk="GPU memory for a second batch",
+            edits=(Edit("remove_sync", {"kind": "copy"}), Edit("overlap_copies", {"copy": "HtoD"})),
+        )
+
+    def _pin_and_stream(self) -> Fix:
+        return replace(
+            self._stream(),
+            title="pin them and copy the next batch on a stream of its own: hides all of the copies",
             edits=(
                 Edit("remove_sync", {"kind": "pageable_copy"}),
                 Edit("overlap_copies", self._COPIES, {"factor": self.pinned}),
             ),
         )
 
+    _NEXT = (
+        "copies = torch.cuda.Stream()  # once; DataLoader(..., pin_memory=True)\n"
+        "with torch.cuda.stream(copies):  # right after the launches of the step before\n"
+        "    following = following.to(device, non_blocking=True)\n"
+        "torch.cuda.current_stream().wait_stream(copies)  # before its first use\n"
+        "following.record_stream(torch.cuda.current_stream())"
+    )
     _COPIES: ClassVar[dict[str, Value]] = {"copy": "HtoD", "pinned": False}
 
     cases = (
