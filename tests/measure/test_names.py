@@ -264,13 +264,18 @@ TABLE = {
             "torch/_dynamo/convert_frame.py(700): _compile", "torch/_inductor/compile_fx.py(900): compile_fx_inner",
             "triton/compiler/compiler.py(226): compile", "triton/runtime/jit.py(700): _do_compile",
             "triton/runtime/autotuner.py(140): _bench", "compile_fx_inner (dynamo_timed)", "TorchDynamo Compilation",
-            "entire_frame_compile (dynamo_timed)",
+            "entire_frame_compile (dynamo_timed)", "_compile.compile_inner (dynamo_timed)",
+            "CachingAutotuner.benchmark_all_configs (dynamo_timed)",
         ],
         [
             "triton/compiler/compiler.py(465): __getattribute__", "triton/compiler/compiler.py(470): launch_metadata",
             "torch/_inductor/compile_fx.py(2735): wrapper", "Torch-Compiled Region: 0/0",
             "## Call CompiledFxGraph fud64jsrxcxliekg7lptyw24 ##", "torch/_dynamo/eval_frame.py(500): _fn",
         ],
+    ),
+    "REGION": (
+        ["Torch-Compiled Region: 0/0", "Torch-Compiled Region: 12/7", "Torch-Compiled Region: !0/3/1"],
+        ["Torch-Compiled Region", "TorchDynamo Cache Lookup", "Torch-Compiled Region: 0"],
     ),
     "OPTIMIZER": (
         [

@@ -8,7 +8,17 @@ from math import prod
 from statistics import mean, median
 from typing import TypeAlias
 
-from whyidle.measure import collective, compute, idle, input, launch, pause, sync, transfer  # noqa: A004
+from whyidle.measure import (
+    collective,
+    compute,
+    idle,
+    input,  # noqa: A004
+    launch,
+    pause,
+    recompile,
+    sync,
+    transfer,
+)
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.detail import detail
 from whyidle.measure.sanity import Doubt, doubts
@@ -36,7 +46,7 @@ ABSENT_IS_NONE = {
     "optimizer_launches_per_step",
 }
 
-QUESTIONS = (idle, input, transfer, sync, launch, compute, pause, collective)
+QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective)
 
 
 @dataclass(frozen=True, slots=True)

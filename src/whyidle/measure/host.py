@@ -87,7 +87,8 @@ class HostCauses:
             "allocator": t.host_like(names.ALLOCATOR, Kind.RUNTIME),
             "h2d_prep": self.h2d_preparation,
             "gc": t.host_like(names.GARBAGE, *ranges),
-            "compile": together(t.host_like(names.COMPILE, *ranges), self.first_uses),
+            # newer PyTorch notes what torch.compile does as operators (_RecordFunctionFast)
+            "compile": together(t.host_like(names.COMPILE, Kind.OP, *ranges), self.first_uses),
             "unknown": without(t.of_kind(Kind.OVERHEAD), t.host_like(names.MODULE_LOAD, Kind.OVERHEAD)),
             "optimizer_host": self.free_of_backward(t.host_like(names.OPTIMIZER, *ranges)),
             "autograd_host": np.flatnonzero(self.in_backward),

@@ -147,6 +147,8 @@ COMPILE: Final = _any_of(
     r"triton/runtime/autotuner\.py\(\d+\): _bench",
     r"TorchDynamo Compilation|\(dynamo_timed\)|compile_fx(?!\.py)|torch\.compile|inductor_codecache",
 )
+# frame and version of what runs; older PyTorch names neither, compiled autograd has a frame of its own ("!0/1/2")
+REGION: Final = re.compile(r"^Torch-Compiled Region: (?:!\d{1,9}/)?\d{1,9}/(\d{1,9})(?:_\d{1,9})?$")
 OPTIMIZER: Final = _any_of(
     r"^Optimizer\.(?:step|zero_grad)#",
     r"(?<![a-z])optim(?:i[sz]er)?[_. ]step(?![a-z_.])|(?<![a-z])optimi[sz]er(?:step)?(?![a-z_./])",

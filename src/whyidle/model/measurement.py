@@ -101,6 +101,11 @@ CATALOG: dict[str, Quantity] = {
     "conv_search_share": Quantity("of window", "convolution algorithm search (cudnn.benchmark) after the first step, less what ordinary calls take", TWO_STEPS),
     "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
     "underfilled_share": Quantity("of window", "kernel time times the part of the multiprocessors without a block", "record on an NVIDIA GPU"),
+    # compilation in steady state
+    "recompile_steps": Quantity("steps", "steps after the first in which torch.compile or Triton compiles", TWO_STEPS),
+    "recompile_share": Quantity("of window", "GPU idle while they do", TWO_STEPS),
+    "recompile_late_share": Quantity("of window", "the part of that in the second half of the steps", TWO_STEPS),
+    "compiled_versions": Quantity("versions", "most versions that torch.compile has made of one function", "record a job that is compiled, with a PyTorch that numbers what it compiles"),
     # memory
     "alloc_calls_per_step": Quantity("per step", "cudaMalloc and cudaFree after the first step", TWO_STEPS),
     "alloc_lost_share": Quantity("of window", "GPU idle inside them", TWO_STEPS),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.compile.recompile import Recompile
 
 
 class Startup(Rule):
@@ -26,7 +27,7 @@ class Startup(Rule):
     """
 
     needs = (("idle_compile_share",),)
-    uses = ("steps", "compiled", "idle_allocator_share", "alloc_lost_share")
+    uses = ("steps", "compiled", "idle_allocator_share", "alloc_lost_share", *Recompile.needs[0])
     explains = ("compile", "allocator")
 
     confidence = Threshold(
@@ -37,7 +38,8 @@ class Startup(Rule):
     )
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        code = m.number("idle_compile_share")
+        # what is compiled again in steady state is compile.recompile's
+        code = max(m.number("idle_compile_share") - Recompile.claimed(m), 0.0)
         # memory that is allocated in steady state is memory.allocator_thrash's
         memory = max(m.get("idle_allocator_share", 0.0) - m.get("alloc_lost_share", 0.0), 0.0)
         lost = code + memory
@@ -72,7 +74,7 @@ class Startup(Rule):
 
     cases = (
         Fires("one launch call of 1.5 s: the kernel's code is loaded", idle_compile_share=0.55, steps=5),
-        Fires("recompiling", idle_compile_share=0.2, compiled=True),
+        Fires("compiled code, and too few steps to see whether it goes on", idle_compile_share=0.2, compiled=True),
         Fires("the pool of GPU memory is filled", idle_compile_share=0.0, idle_allocator_share=0.5, steps=1),
         Silent(
             "memory comes and goes in steady state: memory.allocator_thrash",
@@ -82,4 +84,12 @@ class Startup(Rule):
             steps=8,
         ),
         Silent("within noise", idle_compile_share=0.01, steps=5),
+        Silent(
+            "it compiles in every step: compile.recompile",
+            idle_compile_share=0.6,
+            recompile_steps=7,
+            recompile_share=0.6,
+            recompile_late_share=0.3,
+            steps=8,
+        ),
     )
