@@ -76,3 +76,58 @@ def test_garbage_collections_need_stacks():
     assert measured(r.analysis())["gc_pauses"] == 1
     assert measured(Recording().kernel(0, 10).range("gc.collect", 20, 40).analysis())["gc_pauses"] == 1
     assert "gc_pauses" not in measured(Recording().kernel(0, 10).analysis())
+
+
+FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, at::detail::Array<char*, 1>>"
+
+
+def zeroing(mark="range", count=3):
+    """Two steps of 100 us with a backward pass, then fills of 1 us; 40-80 of each the GPU idles but for these."""
+    r = Recording()
+    for step in (0, 100):
+        r.step(step // 100, step, step + 100).op("AddmmBackward0", step + 1, step + 5, thread="1/2")
+        r.kernel(step, step + 40, launched=step - 5)
+        if mark == "range":
+            r.range("Optimizer.zero_grad#SGD.zero_grad", step + 40, step + 75)
+        for place in range(count):
+            at = step + 45 + 10 * place
+            r.op("aten::zero_", at, at + 6).op("aten::fill_", at + 1, at + 6)
+            r.kernel(at + 5, at + 6, launched=at + 4, took=1, name=FILL)
+        r.kernel(step + 80, step + 100, launched=step + 79, took=1)
+    return r
+
+
+def test_what_setting_gradients_to_zero_costs():
+    """Of 35 us in the range three fills of 1 us run, and each launch takes 1 us; a fourth launch is outside."""
+    m = measured(zeroing().analysis())
+    assert m["zero_grad_fills_per_step"] == 3
+    assert m["zero_grad_share"] == pytest.approx(6 / 200)
+    assert m["idle_launch_latency_share"] == pytest.approx(8 / 200)
+    assert m["idle_zero_grad_share"] == m["idle_optimizer_host_share"] == pytest.approx(2 * (35 - 3 - 3) / 200)
+
+
+def test_without_a_range_the_operators_that_zero_a_tensor_by_themselves_count():
+    """Up to its launch each stands for 4 us; what zeros() calls, and what the backward pass zeroes, is none."""
+    r = zeroing(mark="none").op("aten::zeros", 5, 9).op("aten::zero_", 6, 8).op("aten::zero_", 2, 3, thread="1/2")
+    m = measured(r.kernel(7, 8, launched=7, took=1, stream=9).analysis())
+    assert m["zero_grad_fills_per_step"] == 3
+    assert m["idle_zero_grad_share"] == pytest.approx(2 * 3 * 4 / 200)
+
+
+def test_dropping_gradients_launches_nothing():
+    m = measured(zeroing(count=0).analysis())
+    assert m["zero_grad_fills_per_step"] == m["zero_grad_share"] == 0
+    assert m["idle_zero_grad_share"] > 0
+
+
+def test_without_a_backward_pass_nothing_is_known_of_gradients():
+    assert "zero_grad_share" not in measured(Recording().op("aten::zero_", 0, 5).kernel(5, 6, launched=4).analysis())
+
+
+def test_the_optimizer_is_the_one_that_takes_longest():
+    r = Recording().range("Optimizer.step#SGD.step", 0, 30).range("Optimizer.step#Shampoo.step", 40, 60)
+    r.range("Optimizer.step#Shampoo.step", 70, 95).kernel(0, 10)
+    assert measured(r.analysis())["optimizer"] == "Shampoo"
+    assert "optimizer" not in measured(
+        Recording().range("Optimizer.zero_grad#A.zero_grad", 0, 1).kernel(0, 9).analysis()
+    )

@@ -288,6 +288,15 @@ TABLE = {
             "torch/optim/optimizer.py(480): wrapper", "nn.Module: OptimizerNet_0", "forward",
         ],
     ),
+    "OPTIMIZER_NAME": (["Optimizer.step#SGD.step", "Optimizer.step#FusedAdam.step"], ["Optimizer.zero_grad#S.x"]),
+    "ZERO_GRAD": (
+        [
+            "Optimizer.zero_grad#SGD.zero_grad", "## zero_grad ##", "torch/optim/optimizer.py(1019): zero_grad",
+            "torch/nn/modules/module.py(2400): zero_grad",
+        ],
+        ["zero_gradient", "nonzero_grad_mask", "aten::zero_"],
+    ),
+    "ZERO": (["aten::zero_", "aten::_foreach_zero_"], ["aten::zeros", "aten::zeros_like", "aten::fill_"]),
     "OPTIMIZER_STEP": (["Optimizer.step#SGD.step", "Optimizer.step#FusedAdam.step"], ["Optimizer.zero_grad#S", "step"]),
     "BACKWARD": (
         [

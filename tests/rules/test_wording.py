@@ -46,6 +46,20 @@ def test_without_steps_nothing_is_per_step() -> None:
     assert "3 such synchronizations per step" in only(sync_framework_lost_share=0.1, sync_framework_per_step=3).seen
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "code"),
+    [
+        ("SGD", "torch.optim.SGD(model.parameters(), ..., fused=True)"),
+        ("Adagrad", "torch.optim.Adagrad(model.parameters(), ..., foreach=True)"),
+        ("Shampoo", "torch.compile(optimizer.step)"),
+    ],
+)
+def test_advice_is_on_the_optimizer_that_was_seen(optimizer: str, code: str) -> None:
+    finding = only(idle_optimizer_host_share=0.14, optimizer_launches_per_step=1770, optimizer=optimizer)
+    assert code in finding.fixes[0].change
+    assert "AdamW" not in finding.fixes[0].change
+
+
 def test_a_wait_of_nothing_was_measured() -> None:
     assert "0% wait for a peer" in only(collective_exposed_share=0.3, collective_wait_share=0.0).seen
     assert "is not known" in only(collective_exposed_share=0.3).seen

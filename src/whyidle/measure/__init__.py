@@ -44,6 +44,9 @@ ABSENT_IS_NONE = {
     "loader_batches_per_step",
     "loader_first_wait_share",
     "optimizer_launches_per_step",
+    "idle_zero_grad_share",
+    "zero_grad_share",
+    "zero_grad_fills_per_step",
 }
 
 QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective)

@@ -90,7 +90,7 @@ class HostCauses:
             # newer PyTorch notes what torch.compile does as operators (_RecordFunctionFast)
             "compile": together(t.host_like(names.COMPILE, Kind.OP, *ranges), self.first_uses),
             "unknown": without(t.of_kind(Kind.OVERHEAD), t.host_like(names.MODULE_LOAD, Kind.OVERHEAD)),
-            "optimizer_host": self.free_of_backward(t.host_like(names.OPTIMIZER, *ranges)),
+            "optimizer_host": self.free_of_backward(together(t.host_like(names.OPTIMIZER, *ranges), self.zeroing)),
             "autograd_host": np.flatnonzero(self.in_backward),
             "dispatch": np.flatnonzero(forward | (t.host.kind == Kind.RUNTIME)),
         }
@@ -156,6 +156,21 @@ class HostCauses:
         around = t.enclosing(t.host.start[up], t.host.thread[up], movers)
         pin = t.host_like(names.PIN, Kind.OP)
         return together(up, around, pin)
+
+    @cached_property
+    def zeroing(self) -> Index:
+        """Return the ranges and frames that set gradients to zero.
+
+        Where there are none, and a backward pass, the operators that set a tensor to zero by themselves: not those that
+        other operators call, nor those of the backward pass's threads.
+        """
+        t, h = self.t, self.t.host
+        named = t.host_like(names.ZERO_GRAD, Kind.RANGE, Kind.PYTHON)
+        if len(named) or not self.in_backward.any():
+            return named
+        zero = t.host_like(names.ZERO, Kind.OP)
+        zero = zero[~np.isin(h.thread[zero], distinct(h.thread[self.in_backward]))]
+        return zero[t.enclosing(h.start[zero], h.thread[zero], without(t.of_kind(Kind.OP), zero)) < 0]
 
     def free_of_backward(self, index: Index) -> Index:
         """Return those of the optimizer's slices that hold no backward pass.

@@ -38,12 +38,37 @@ def measure(a: Analysis) -> Iterator[Measurement]:
             inside = distinct(t.launch[a.launched_inside(optimizer)])
             per_step = a.per_step(t.host.start[inside])
             yield Measurement("optimizer_launches_per_step", per_step, locations=a.host_places(optimizer))
+    yield from optimizer_name(a)
+    yield from zero_grad(a)
     latencies = [device.latency for device in a.devices if device.latency is not None]
     if latencies:
         yield Measurement("launch_latency_s", float(np.median(latencies)) / 1e9)
     pauses = t.host_like(names.GARBAGE, Kind.PYTHON, Kind.RANGE)
     if len(pauses) or len(t.of_kind(Kind.PYTHON)):  # a range around the call is the same pause
         yield Measurement("gc_pauses", len(t.spans(pauses)), locations=a.host_places(pauses))
+
+
+def zero_grad(a: Analysis) -> Iterator[Measurement]:
+    """Yield what setting gradients to zero costs; all zero where there is a backward pass, and nothing is launched."""
+    zeroing = a.host.zeroing
+    if not a.host.in_backward.any():
+        return
+    fills = a.launched_inside(zeroing)
+    yield Measurement(
+        "idle_zero_grad_share", a.idle_inside("optimizer_host", zeroing), locations=a.host_places(zeroing)
+    )
+    yield Measurement("zero_grad_share", a.device_share(fills), locations=a.device_places(fills))
+    if a.steps:
+        yield Measurement("zero_grad_fills_per_step", a.per_step(a.t.host.start[a.t.launch[fills]]))
+
+
+def optimizer_name(a: Analysis) -> Iterator[Measurement]:
+    """Yield the class of the optimizer whose steps take the host longest; nothing where none is named."""
+    h, steps = a.t.host, a.t.host_like(names.OPTIMIZER_NAME, Kind.RANGE)
+    if len(steps):
+        time = np.bincount(h.name[steps], weights=h.end[steps] - h.start[steps])
+        match = names.OPTIMIZER_NAME.search(a.t.trace.strings[int(np.argmax(time))])
+        yield Measurement("optimizer", match[1] if match else "")
 
 
 def starved(a: Analysis) -> Iterator[Measurement]:

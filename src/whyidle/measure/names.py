@@ -155,6 +155,8 @@ OPTIMIZER: Final = _any_of(
     r"(?:torch/optim|apex/optimizers|accelerate/optimizer)\b(?!/lr_scheduler)\S+: step$|(?<![a-z])zero_grad(?![a-z_])",
 )
 OPTIMIZER_STEP: Final = _any_of(r"^Optimizer\.step#")
+OPTIMIZER_NAME: Final = re.compile(r"^Optimizer\.step#(\w+)\.step")
+ZERO_GRAD: Final = _any_of(r"(?<![a-z])zero_grad(?![a-z_])")
 # What libraries name for themselves: a range of these does not say where the user's iteration begins.
 LIBRARY_RANGE: Final = _any_of(
     r"^(?:Optimizer\.|enumerate\(|nccl:|gloo:|mpi:|ucc:|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::)",
@@ -177,6 +179,7 @@ CAST: Final = _any_of(r"^aten::(?:to|_to_copy)$")
 # those that compute: linear and matmul call these with batch dimensions folded, which is what has to be aligned
 MATMUL_OP: Final = _any_of(r"^aten::(?:mm|addmm|bmm|baddbmm|_scaled_mm)$")
 COPY: Final = _any_of(r"^aten::copy_$")
+ZERO: Final = _any_of(r"^aten::(?:zero_|_foreach_zero_)$")
 PIN: Final = _any_of(r"^aten::_?pin_memory$")
 NORM: Final = _any_of(
     r"^aten::(?:linalg_vector_norm|norm|_foreach_norm|stack|_amp_foreach_non_finite_check_and_unscale_)$"

@@ -85,6 +85,10 @@ CATALOG: dict[str, Quantity] = {
     "launch_bound_share": Quantity("of window", "GPU idle in gaps below 1 ms: dispatch, autograd, launch latency", HOST),
     "host_stall_share": Quantity("of window", "GPU idle in gaps of 1 ms and more: dispatch, autograd", HOST),
     "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", STEPS),
+    "optimizer": Quantity("text", "class of the optimizer whose steps take the host longest", "record with PyTorch 1.9 or later"),
+    "idle_zero_grad_share": Quantity("of window", "the part of idle_optimizer_host while gradients are set to zero", HOST),
+    "zero_grad_share": Quantity("of window", "kernels and fills that set gradients to zero", HOST),
+    "zero_grad_fills_per_step": Quantity("per step", "launches of these", STEPS),
     "gc_pauses": Quantity("count", "calls of the garbage collector, and ranges named for it", STACKS),
     # compute
     "compiled": Quantity("bool", "kernels or ranges of torch.compile are present", GPU),

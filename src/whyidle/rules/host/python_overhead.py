@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.compute.zero_grad_fill import ZeroGradFill
 from whyidle.rules.host.optimizer_loop import OptimizerLoop
 from whyidle.rules.host.shares import READ, unclaimed
 
@@ -29,7 +30,7 @@ class PythonOverhead(Rule):
     """
 
     needs = (("idle_python_share", "host_stall_share"),)
-    uses = ("optimizer_launches_per_step", *READ)
+    uses = ("optimizer_launches_per_step", "idle_zero_grad_share", "zero_grad_fills_per_step", *READ)
     explains = ("python", "dispatch", "autograd_host", "optimizer_host")
 
     confidence = Threshold(
@@ -46,9 +47,13 @@ class PythonOverhead(Rule):
             "idle_python_share": "between operators",
             "host_stall_share": "inside one operator for 1 ms and more",
         }
+        lost = {name: unclaimed(m, name) for name in parts}
         if "idle_optimizer_host_share" in m and not OptimizerLoop.speaks(m):
             parts["idle_optimizer_host_share"] = "in the optimizer, with few launches"
-        lost = {name: unclaimed(m, name) for name in parts}
+            lost["idle_optimizer_host_share"] = OptimizerLoop.idle(m)
+        if "idle_zero_grad_share" in m and not ZeroGradFill.speaks(m):
+            parts["idle_zero_grad_share"] = "in zero_grad, with few launches"
+            lost["idle_zero_grad_share"] = unclaimed(m, "idle_zero_grad_share")
         most = max(lost, key=lambda name: lost[name])
         total = sum(lost.values())
         seen = ", ".join(f"{share:.0%} {parts[name]}" for name, share in lost.items() if share >= LOW / 2)

@@ -19,11 +19,15 @@ READ = (*_LATE, "sync_host_share", *H2dInStep.needs[0])  # what `unclaimed` look
 
 
 def unclaimed(m: Measurements, share: str) -> float:
-    """Return the part of an idle share that no rule about blocking claims.
+    """Return the part of an idle share that no rule about blocking claims."""
+    return m.number(share) * unclaimed_part(m)
+
+
+def unclaimed_part(m: Measurements) -> float:
+    """Return which part of the host's idle time no rule about blocking claims, 0-1.
 
     What is claimed is taken from the host's own work in proportion: the measurements do not say from which.
     """
     late = sum(m.get(name, 0.0) for name in _LATE)
     claimed = m.get("sync_host_share", 0.0) + H2dInStep.claimed(m)
-    left = max(0.0, 1 - claimed / late) if late > 0 else 1.0
-    return m.number(share) * left
+    return max(0.0, 1 - claimed / late) if late > 0 else 1.0
