@@ -40,6 +40,24 @@ def test_a_read_without_gaps_is_no_cause() -> None:
     assert ranked(**gpu_bound) == ["none.compute_bound"]
 
 
+LATE = {
+    "gpu_idle_share": 0.1, "gpu_busy_share": 0.9, "collective_share": 0.45, "collective_exposed_share": 0.3,
+    "collective_wait_share": 0.25, "late_share": 0.25, "late_steps": 9,
+}  # fmt: skip
+
+
+def test_waiting_for_a_rank_is_told_by_what_that_rank_does() -> None:
+    """The same waiting of the others, for data, for long samples, and for a host that does something else."""
+    data = LATE | {"late_data_share": 0.24, "late_ranks": "8-15", "late_different_ranks": 6}
+    assert ranked(**data)[0] == "dist.input_straggler"
+    assert "dist.straggler" not in ranked(**data)
+    lengths = LATE | {"late_compute_share": 0.24, "late_ranks": "", "late_different_ranks": 6}
+    assert "dist.length_imbalance" in ranked(**lengths)
+    assert "dist.straggler" not in ranked(**lengths)
+    assert "dist.straggler" in ranked(**LATE | {"late_host_share": 0.25, "late_ranks": "", "late_different_ranks": 6})
+    assert "dist.straggler" in ranked(**lengths | {"late_ranks": "3", "late_different_ranks": 1})
+
+
 def test_a_drained_queue_is_the_reads_and_not_the_launches() -> None:
     drained = {
         "idle_dispatch_share": 0.10,

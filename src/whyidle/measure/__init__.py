@@ -13,6 +13,7 @@ from whyidle.measure import (
     compute,
     idle,
     input,  # noqa: A004
+    late,
     launch,
     pause,
     recompile,
@@ -75,7 +76,8 @@ def measure(run: Run) -> Measured:
     usable = [(a, found) for a, found in doubted if not any(doubt.refuse for doubt in found)] or doubted
     analyses = [a for a, _ in usable]
     of_ranks, matched = together(analyses)
-    m = Measurements([*whole(of_ranks), *parts(of_ranks, () if matched else ("collective_wait_share",))])
+    parted = parts(of_ranks, () if matched else ("collective_wait_share",))
+    m = Measurements([*whole(of_ranks), *parted, *late.measure(analyses)])
     sources = [a.t.steps.source for a in analyses]
     return Measured(
         traces=tuple(a.t.trace for a in analyses),

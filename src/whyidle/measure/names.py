@@ -68,6 +68,8 @@ COLLECTIVE: Final = _any_of(
 )
 GROUP_RANKS: Final = re.compile(r"\[(\d{1,9}(?:, ?\d{1,9})*)")  # "[0, 1, ..., 7]" where there are many
 POINT_TO_POINT: Final = _any_of(r"SendRecv|ncclDevKernel_(?:Send|Recv)")
+# what some ranks leave before others: the root sends and goes, or only the root gets the result
+ONE_SIDED: Final = _any_of(r"nccl\w*Kernel_(?:Broadcast|Reduce)_|SendRecv")
 COMPILED: Final = _any_of(
     r"(?<![a-z])triton_(?:poi|red|per|for|spl|tem|fused)_|^triton_(?:_\d[\dde]*)?$",
     r"CompiledF(?:x|u)|Torch-Compiled Region|_inductor/cudagraph",

@@ -29,6 +29,7 @@ STACKS = "record with with_stack=True"
 LOADER = "record the loop over the DataLoader, with ProfilerActivity.CPU"
 TWO_STEPS = "call prof.step() once per iteration, for at least two"
 SIZES = "record two steps or more with a PyTorch that notes the sizes of collectives, or all ranks together"
+RANKS = "record all ranks together, two steps or more"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
 
 CATALOG: dict[str, Quantity] = {
@@ -120,6 +121,15 @@ CATALOG: dict[str, Quantity] = {
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
     "collective_wait_share": Quantity("of window", "collectives that wait for a peer: longer than on the rank that entered last; of one rank alone at least what is longer than the fastest of its kind; with no other kernel beside it", SIZES),
+    # ranks that come late, from one collective that all ranks share to the next
+    "late_share": Quantity("of window", "how much later than the others the late ranks of each step come to its collectives", RANKS),
+    "late_data_share": Quantity("of window", "the part of that in which late ranks wait for data longer than the others", RANKS),
+    "late_compute_share": Quantity("of window", "the part in which their GPUs compute longer", RANKS),
+    "late_gc_share": Quantity("of window", "the part in which their garbage collection takes longer", RANKS),
+    "late_host_share": Quantity("of window", "the part in which their GPUs idle longer for any other reason", RANKS),
+    "late_steps": Quantity("steps", "steps in which a rank comes late", RANKS),
+    "late_different_ranks": Quantity("ranks", "ranks that come last in one of these", RANKS),
+    "late_ranks": Quantity("text", "the ranks that nearly always come late; empty if there are none", RANKS),
 }  # fmt: skip
 
 

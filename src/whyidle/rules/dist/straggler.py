@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurement, Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.dist.input_straggler import InputStraggler
+from whyidle.rules.dist.length_imbalance import LengthImbalance
 
 
 class Straggler(Rule):
@@ -19,29 +21,39 @@ class Straggler(Rule):
     longer they waited: no clocks are compared. The rank that waits least is the late one. With one rank's recording
     the value is a lower bound, and who is late is not known.
 
+    Waiting for a rank that itself waits for data, works on longer samples or collects garbage is not counted:
+    `dist.input_straggler`, `dist.length_imbalance` and `host.gc_pause` speak of that.
+
     ## When to ignore it
-    The ranks take turns (data of unequal length): then no rank waits much less than the others. Pipeline stages wait
-    by design.
+    Pipeline stages wait by design: less with more micro-batches, never not at all.
     """
 
     needs = (("collective_wait_share",),)
-    uses = ("collective_share",)
+    uses = (
+        "collective_share", "late_share", "late_data_share", "late_compute_share", "late_gc_share", "late_host_share",
+        "late_ranks", "late_different_ranks", "late_steps",
+    )  # fmt: skip
     explains = ("peer_wait",)
 
     confidence = Threshold(0.8, "probability", source="kernel lengths of all ranks; not calibrated yet")
     alone_confidence = Threshold(0.5, "probability", source="judgement: contention on one rank looks the same")
     half = Threshold(0.5, "of the longest wait", source="judgement: the late rank waits far less than the others")
+    told = Threshold(0.1, "of the lateness", source="judgement: less is not worth a look")
     applies = Threshold(0.4, "probability", source="judgement: what makes the rank late has to be found first")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = m.number("collective_wait_share")
+        waits = m.number("collective_wait_share")
+        always = "late_ranks" in m and bool(m.one("late_ranks").value)
+        # once a rank that is always late is like the others, the step gets shorter by what they wait; not by the mean,
+        # in which the late rank waits for nobody
+        lost = max(waits, m.get("late_share", 0.0) if always else 0.0) * self._unclaimed(m)
         ranks = sorted(m.each("collective_wait_share"), key=lambda part: float(part.value))
         late = ranks[0].subject.replace(" ", "_").upper() if ranks else "THE_LATE_RANK"
         yield from self.finding(
-            f"GPUs spin in collectives, waiting for another rank, for {lost:.0%} of the time.",
+            f"GPUs spin in collectives, waiting for another rank, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence if ranks else self.alone_confidence,
-            seen=self._seen(lost, ranks),
+            seen=self._seen(waits, ranks) + self._why(m),
             locations=m.one("collective_wait_share").locations,
             fixes=(
                 Fix(
@@ -55,6 +67,24 @@ class Straggler(Rule):
             ),
             candidates=("dist.input_straggler", "dist.length_imbalance", "host.gc_pause", "hw.thermal"),
         )
+
+    def _unclaimed(self, m: Measurements) -> float:
+        """Return the part of the waiting that rules about its reason do not speak for."""
+        late = m.get("late_share", 0.0)
+        claimed = InputStraggler.claimed(m) + LengthImbalance.claimed(m) + m.get("late_gc_share", 0.0)
+        return max(1 - claimed / late, 0.0) if late > 0 else 1.0
+
+    def _why(self, m: Measurements) -> str:
+        """Return what the late rank does while the others wait, where that was measured."""
+        late = m.get("late_share", 0.0)
+        parts = {
+            "waits for data": m.get("late_data_share", 0.0),
+            "computes": m.get("late_compute_share", 0.0),
+            "collects garbage": m.get("late_gc_share", 0.0),
+            "idles while its host is busy": m.get("late_host_share", 0.0),
+        }
+        said = [f"{what} ({part / late:.0%})" for what, part in parts.items() if late > 0 and part >= self.told * late]
+        return f"; meanwhile the late one {', '.join(said)}" if said else ""
 
     def _seen(self, lost: float, ranks: list[Measurement]) -> str:
         if not ranks:
@@ -72,5 +102,13 @@ class Straggler(Rule):
 
     cases = (
         Fires("half of every step", collective_wait_share=0.25, collective_share=0.35),
+        Fires("one of two: the other waits", collective_wait_share=0.015, late_share=0.03, late_ranks="1"),
+        Silent(
+            "the late rank waits for data: dist.input_straggler",
+            collective_wait_share=0.25,
+            late_share=0.3,
+            late_data_share=0.3,
+            late_ranks="3",
+        ),
         Silent("collectives of equal length", collective_wait_share=0.004, collective_share=0.35),
     )

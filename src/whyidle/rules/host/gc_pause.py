@@ -29,7 +29,7 @@ class GcPause(Rule):
     """
 
     needs = (("idle_gc_share",),)
-    uses = ("gc_pauses", "steps")
+    uses = ("gc_pauses", "steps", "late_gc_share")
     explains = ("gc",)
 
     confidence = Threshold(
@@ -39,14 +39,16 @@ class GcPause(Rule):
     residual = Threshold(0.05, "of the pauses", source="judgement: one collection per some hundred steps remains")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = m.number("idle_gc_share")
+        idle = m.number("idle_gc_share")
+        lost = max(idle, m.get("late_gc_share", 0.0))  # the others wait for the rank that collects, each time another
+        ranks = ", and the other ranks wait for the one that does" if lost > idle else ""
         count = f"{m.number('gc_pauses'):.0f} calls" if "gc_pauses" in m else "calls"
         steps = f" in {m.number('steps'):.0f} steps" if "steps" in m else ""
         yield from self.finding(
             f"Garbage collection stops the training thread while the GPU waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"{count} of the garbage collector{steps}, with no kernel running {lost:.0%} of the time",
+            seen=f"{count} of the garbage collector{steps}, with no kernel running {idle:.1%} of the time{ranks}",
             locations=m.one("idle_gc_share").locations,
             fixes=(
                 Fix(
@@ -72,5 +74,6 @@ class GcPause(Rule):
     cases = (
         Fires("a quarter of a second, three times", idle_gc_share=0.08, gc_pauses=3, steps=40),
         Fires("gc.collect() in every step", idle_gc_share=0.5),
+        Fires("eight ranks, each at its own time", idle_gc_share=0.01, late_gc_share=0.08, gc_pauses=1, steps=20),
         Silent("short ones", idle_gc_share=0.004, gc_pauses=12),
     )

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+
+
+class InputStraggler(Rule):
+    """A rank comes late to the collectives because it waits for data, and all others wait for it.
+
+    ## Why it costs time
+    Every rank needs its batch before it can compute, and every collective needs every rank. The slowest loader of the
+    job sets its pace: a host with slower storage, fewer cores or larger files holds up all GPUs, which spin meanwhile
+    and count as busy.
+
+    ## How we know
+    From one collective that all ranks share to the next, each rank has the same time. The late rank is the one that
+    waits least for its peers, and what it has more of than they is time in which its GPU idles in the DataLoader. If
+    neighbouring ranks are late together, they share a host, or its storage.
+
+    ## When to ignore it
+    The first steps of a job: workers start and caches are cold. Where all ranks wait for data alike nobody is late, and
+    the `input.*` rules speak.
+    """
+
+    needs = (("late_share", "late_data_share", "late_ranks"),)
+    uses = ("late_steps", "late_different_ranks")
+    explains = ("data_wait", "peer_wait")
+
+    most = Threshold(0.5, "of the lateness", source="judgement: what makes up the larger part is the reason")
+    confidence = Threshold(0.85, "probability", source="judgement, not calibrated yet: lengths of all ranks, and no clock")
+    applies = Threshold(0.5, "probability", source="judgement: helps unless cores or storage of that host are the limit")
+    host_applies = Threshold(0.6, "probability", source="judgement: once the difference is found, it can be mended")
+    residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")
+
+    @classmethod
+    def claimed(cls, m: Measurements) -> float:
+        """Return the share of the window that this rule speaks for; 0 where it is silent."""
+        data = m.get("late_data_share", 0.0)
+        return data if data > 0 and data >= cls.most * m.get("late_share", 0.0) else 0.0
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        lost = self.claimed(m)
+        if not lost:
+            return
+        ranks = str(m.one("late_ranks").value)
+        several = not ranks.isdecimal()
+        who = f"Rank{'s' if several else ''} {ranks} come{'' if several else 's'}" if ranks else "A rank comes"
+        yield from self.finding(
+            f"{who} late because {'they wait' if ranks and several else 'it waits'} for data, "
+            f"which costs all ranks {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.confidence,
+            seen=self._seen(m, ranks),
+            locations=m.one("late_data_share").locations,
+            fixes=(
+                Fix(
+                    "let the loader of the late rank run further ahead",
+                    "DataLoader(..., num_workers=2 * num_workers, prefetch_factor=4, persistent_workers=True)",
+                    effort="argument",
+                    applies=self.applies,
+                    risk="no gain where the cores or the storage of that host are the limit; memory grows",
+                    edits=(Edit("scale_host", {"cause": "data_wait", "rank": "late"}, {"factor": self.residual}),),
+                ),
+                Fix(
+                    "compare the late host with another one, and make them equal",
+                    "nproc; iostat -x 1; df -h DATA  # on both: cores, waiting for the disk, which storage\n"
+                    "# equal shards of the data: as many files and bytes for each rank",
+                    effort="setting",
+                    applies=self.host_applies,
+                    risk="none by looking",
+                    edits=(Edit("scale_host", {"cause": "data_wait", "rank": "late"}, {"factor": 0.0}),),
+                ),
+            ),
+            candidates=("input.storage", "input.workers_too_few"),
+        )
+
+    def _seen(self, m: Measurements, ranks: str) -> str:
+        part = m.number("late_data_share") / max(m.number("late_share"), m.number("late_data_share"))
+        seen = f"waiting for data longer than the others makes up {part:.0%} of the lateness"
+        if "late_steps" in m:
+            seen = f"in {m.number('late_steps'):.0f} steps a rank comes late: {seen}"
+        if not ranks and "late_different_ranks" in m:
+            seen += f"; {m.number('late_different_ranks'):.0f} different ranks come last"
+        if "-" in ranks:
+            seen += "; neighbouring ranks are late together: look at what their host shares"
+        return seen
+
+    cases = (
+        Fires(
+            "one host reads from slower storage",
+            late_share=0.2,
+            late_data_share=0.19,
+            late_ranks="8-15",
+            late_steps=9,
+        ),
+        Fires("one batch in ten is slow, on any rank", late_share=0.1, late_data_share=0.1, late_ranks=""),
+        Silent("it computes longer: dist.length_imbalance", late_share=0.2, late_data_share=0.0, late_ranks=""),
+        Silent("its host is late for another reason: dist.straggler", late_share=0.2, late_data_share=0.06, late_ranks="3"),
+        Silent("all wait for data alike: input.workers_too_few", late_share=0.0, late_data_share=0.0, late_ranks=""),
+    )
