@@ -298,6 +298,31 @@ TABLE = {
     ),
     "ZERO": (["aten::zero_", "aten::_foreach_zero_"], ["aten::zeros", "aten::zeros_like", "aten::fill_"]),
     "OPTIMIZER_STEP": (["Optimizer.step#SGD.step", "Optimizer.step#FusedAdam.step"], ["Optimizer.zero_grad#S", "step"]),
+    "EVALUATED": (["autograd::engine::evaluate_function: AddmmBackward0"], ["AddmmBackward0", "aten::addmm"]),
+    "ACCUMULATE": (
+        [
+            "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "torch::autograd::AccumulateGrad",
+            "autograd::engine::evaluate_function: RegisterPostBackwardFunctionBackward",
+        ],
+        [
+            "autograd::engine::evaluate_function: AddmmBackward0",
+            "autograd::engine::evaluate_function: SyncBatchNormBackward",
+            "autograd::engine::evaluate_function: _ReduceFromModelParallelRegionBackward",
+        ],
+    ),
+    "REDUCTION": (
+        [
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "ncclDevKernel_Generic(ncclDevComm*)", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
+            "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL",
+        ],
+        ["ncclDevKernel_AllGather_RING_LL", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", "ncclDevKernel_Broadcast"],
+    ),
+    "REDUCE_SCATTER": (["ncclDevKernel_ReduceScatter_Sum_f32_RING_LL"], ["ncclDevKernel_AllReduce_Sum_f32_RING_LL"]),
+    "ONE_SIDED": (
+        ["ncclDevKernel_Broadcast_RING_LL", "ncclKernel_Reduce_RING_LL_Sum_float", "ncclDevKernel_SendRecv"],
+        ["ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"],
+    ),
     "BACKWARD": (
         [
             "autograd::engine::evaluate_function: AddmmBackward0", "AddmmBackward0", "CopyBackwards",

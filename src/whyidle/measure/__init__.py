@@ -9,6 +9,7 @@ from statistics import mean, median
 from typing import TypeAlias
 
 from whyidle.measure import (
+    accumulation,
     collective,
     compute,
     idle,
@@ -50,7 +51,7 @@ ABSENT_IS_NONE = {
     "zero_grad_fills_per_step",
 }
 
-QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective)
+QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective, accumulation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,10 @@ GROUP_RANKS: Final = re.compile(r"\[(\d{1,9}(?:, ?\d{1,9})*)")  # "[0, 1, ..., 7
 POINT_TO_POINT: Final = _any_of(r"SendRecv|ncclDevKernel_(?:Send|Recv)")
 # what some ranks leave before others: the root sends and goes, or only the root gets the result
 ONE_SIDED: Final = _any_of(r"nccl\w*Kernel_(?:Broadcast|Reduce)_|SendRecv")
+REDUCTION: Final = _any_of(
+    r"nccl\w*kernel_(?:AllReduce|ReduceScatter|Generic)|rccl\w*(?:allreduce|reducescatter)|allreduce"
+)
+REDUCE_SCATTER: Final = _any_of(r"reduce_?scatter")
 COMPILED: Final = _any_of(
     r"(?<![a-z])triton_(?:poi|red|per|for|spl|tem|fused)_|^triton_(?:_\d[\dde]*)?$",
     r"CompiledF(?:x|u)|Torch-Compiled Region|_inductor/cudagraph",
@@ -164,6 +168,9 @@ LIBRARY_RANGE: Final = _any_of(
     r"^(?:Optimizer\.|enumerate\(|nccl:|gloo:|mpi:|ucc:|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::)",
     r"Call CompiledFxGraph|Torch-Compiled Region|TorchDynamo|AOTDispatcher|\(dynamo_timed\)",
 )
+EVALUATED: Final = _any_of(r"^autograd::engine::evaluate_function")
+# what runs when the gradient of a parameter is complete; FSDP has nodes of its own for it
+ACCUMULATE: Final = _any_of(r"AccumulateGrad$|PostBackward\w*$")
 BACKWARD: Final = _any_of(r"^autograd::engine::evaluate_function|Backwards?\d*$|AccumulateGrad$")
 CLIP_GRAD: Final = _any_of(r"clip_grad")
 RECOMPUTE: Final = _any_of(

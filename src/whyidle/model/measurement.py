@@ -29,6 +29,7 @@ STACKS = "record with with_stack=True"
 LOADER = "record the loop over the DataLoader, with ProfilerActivity.CPU"
 TWO_STEPS = "call prof.step() once per iteration, for at least two"
 SIZES = "record two steps or more with a PyTorch that notes the sizes of collectives, or all ranks together"
+TRAINING = "record forward, backward and Optimizer.step, with ProfilerActivity.CPU as well as CUDA"
 RANKS = "record all ranks together, two steps or more"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
 
@@ -121,6 +122,9 @@ CATALOG: dict[str, Quantity] = {
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
     "collective_wait_share": Quantity("of window", "collectives that wait for a peer: longer than on the rank that entered last; of one rank alone at least what is longer than the fastest of its kind; with no other kernel beside it", SIZES),
+    "grad_syncs_per_update": Quantity("per update", "backward passes per Optimizer.step in which ranks exchange the same gradients", TRAINING),
+    "grad_sync_again_share": Quantity("of window", "collectives that exchange gradients in all but the last of these, with no other kernel beside them", TRAINING),
+    "grad_sync": Quantity("text", "the collective by which ranks exchange gradients: all_reduce or reduce_scatter", TRAINING),
     # ranks that come late, from one collective that all ranks share to the next
     "late_share": Quantity("of window", "how much later than the others the late ranks of each step come to its collectives", RANKS),
     "late_data_share": Quantity("of window", "the part of that in which late ranks wait for data longer than the others", RANKS),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.dist.accumulation_sync import AccumulationSync
 
 
 class BucketOverlap(Rule):
@@ -16,7 +17,7 @@ class BucketOverlap(Rule):
 
     ## How we know
     NCCL or RCCL kernels run while no other kernel does. What is known to be waiting for a late rank is taken off: that
-    is `dist.straggler`. One rank's recording cannot tell the rest apart: no overlap, a slow network, or a late peer.
+    is `dist.straggler`; so are exchanges of gradients that are not needed (`dist.accumulation_sync`). One rank's recording cannot tell the rest apart: no overlap, a slow network, or a late peer.
     Give the recordings of all ranks, and the waiting is told.
 
     ## When to ignore it
@@ -25,7 +26,7 @@ class BucketOverlap(Rule):
     """
 
     needs = (("collective_exposed_share",),)
-    uses = ("collective_wait_share", "collective_share")
+    uses = ("collective_wait_share", "collective_share", "grad_syncs_per_update", "grad_sync_again_share")
     explains = ("peer_wait", "stream_wait")
 
     confidence = Threshold(0.4, "probability", source="no overlap, a late peer and a slow link look the same")
@@ -34,7 +35,7 @@ class BucketOverlap(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         exposed = m.number("collective_exposed_share")
         waits = m.get("collective_wait_share", 0.0)
-        lost = exposed - min(waits, exposed)
+        lost = exposed - min(waits, exposed) - AccumulationSync.claimed(m)
         yield from self.finding(
             f"Collectives run with no computation beside them for {lost:.0%} of the time.",
             lost_share=lost,
@@ -48,19 +49,24 @@ class BucketOverlap(Rule):
             fixes=(
                 Fix(
                     "let gradients travel while backward computes",
-                    "DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)\n"
-                    "# accumulating gradients: with model.no_sync(): on all but the last micro-step",
+                    "DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)",
                     effort="argument",
                     applies=self.applies,
                     risk="static_graph needs the same parameters in every step",
                     edits=(Edit("overlap_collectives", {"class": "collective"}),),
                 ),
             ),
-            candidates=("dist.straggler", "dist.net_socket", "dist.accumulation_sync", "dist.fsdp_exposed_comm"),
+            candidates=("dist.straggler", "dist.net_socket", "dist.fsdp_exposed_comm"),
         )
 
     cases = (
         Fires("all-reduce after backward", collective_exposed_share=0.4, collective_share=0.45),
         Silent("hidden behind backward", collective_exposed_share=0.01, collective_share=0.3),
+        Silent(
+            "exchanged again in every micro-step: dist.accumulation_sync",
+            collective_exposed_share=0.3,
+            grad_syncs_per_update=8.0,
+            grad_sync_again_share=0.285,
+        ),
         Silent("all of it waits for a late rank", collective_exposed_share=0.4, collective_wait_share=0.4),
     )

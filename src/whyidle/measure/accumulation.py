@@ -1,0 +1,115 @@
+"""Do gradients travel between ranks in backward passes that no update follows?
+
+A backward pass ends where a forward pass begins, and an update (Optimizer.step) uses the gradients of all passes before
+it. Ranks have to exchange them once; what they exchange in the passes before the last is exchanged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from whyidle.measure import names
+from whyidle.measure.analysis import Analysis
+from whyidle.measure.rows import Index, distinct, together
+from whyidle.model.evidence import Ints, Kind
+from whyidle.model.measurement import Measurement
+
+# Of the launches of the longest forward pass: what launches less is none, but a copy, a scaled loss, a logged value.
+# Judgement: the passes of one update run the same model.
+FORWARD = 0.5
+SCATTER = 0.5  # of the collectives: the name of most of them is what is said
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passes:
+    """The backward passes that an update follows, in order: [start, end) ns on the host, and the update of each."""
+
+    start: Ints
+    end: Ints
+    update: Index
+
+
+def measure(a: Analysis) -> Iterator[Measurement]:
+    """Yield how often gradients travel per update; needs a backward pass, and an update after it."""
+    found = passes(a)
+    if not len(found.start):
+        return
+    rows, pass_of = travelling(a, found)
+    again, per_update = repeated(a, found, rows, pass_of)
+    yield Measurement("grad_syncs_per_update", per_update)
+    yield Measurement("grad_sync_again_share", a.exposed_share(again), locations=a.device_places(again))
+    if len(rows):
+        scatter = a.t.strings_like(names.REDUCE_SCATTER)[a.t.device.name[rows]].mean() > SCATTER
+        yield Measurement("grad_sync", "reduce_scatter" if scatter else "all_reduce")
+
+
+def passes(a: Analysis) -> Passes:
+    """Return the backward passes: what runs between two forward passes, up to an update."""
+    t, h = a.t, a.t.host
+    backward = np.flatnonzero(a.host.in_backward)
+    updates = t.spans(a.host.free_of_backward(t.host_like(names.OPTIMIZER_STEP, Kind.RANGE))).start
+    begins = np.sort(h.start[backward])
+    forward = forward_launches(a)
+    run = np.searchsorted(begins, forward)
+    count = np.bincount(run, minlength=1)
+    long = count[run] >= FORWARD * count.max()
+    edges = forward[long & (np.append(-1, run[:-1]) != run)]
+    number = np.searchsorted(edges, h.start[backward], "right")
+    which = distinct(number)
+    start, end = np.full(len(which), np.iinfo(np.int64).max), np.zeros(len(which), np.int64)
+    place = np.searchsorted(which, number)
+    np.minimum.at(start, place, h.start[backward])
+    np.maximum.at(end, place, h.end[backward])
+    update = np.searchsorted(updates, end - 1)
+    followed = update < len(updates)
+    return Passes(start[followed], end[followed], update[followed])
+
+
+def forward_launches(a: Analysis) -> Ints:
+    """Return when the threads that drive the devices launch kernels outside the backward pass and the optimizer."""
+    t, h = a.t, a.t.host
+    kernels = t.device_of_kind[Kind.KERNEL]
+    calls = distinct(t.launch[np.setdiff1d(kernels, t.device_like(names.COLLECTIVE), assume_unique=True)])
+    calls = calls[np.isin(h.thread[calls], [device.crew[0] for device in a.devices if device.crew])]
+    around = together(np.flatnonzero(a.host.in_backward), a.host.slices["optimizer_host"])
+    return np.sort(h.start[calls[t.enclosing(h.start[calls], h.thread[calls], around) < 0]])
+
+
+def travelling(a: Analysis, found: Passes) -> tuple[Index, Index]:
+    """Return the collectives that add up gradients, and the pass of each.
+
+    They are launched when a gradient is complete, by a hook: inside the accumulation of a gradient, or between
+    operators. What an operator of the backward pass launches itself belongs to the model (tensor parallel layers,
+    SyncBatchNorm).
+    """
+    t, h = a.t, a.t.host
+    rows = t.device_like(names.REDUCTION)
+    rows = rows[t.launch[rows] >= 0]
+    time, thread = h.start[t.launch[rows]], h.thread[t.launch[rows]]
+    around = t.enclosing(time, thread, t.host_like(names.EVALUATED, Kind.OP))
+    hook = (around < 0) | t.strings_like(names.ACCUMULATE)[h.name[around]]
+    pass_of = np.searchsorted(found.start, time, "right") - 1
+    inside = hook & (pass_of >= 0) & (time < found.end[pass_of])
+    return rows[inside], pass_of[inside]
+
+
+def repeated(a: Analysis, found: Passes, rows: Index, pass_of: Index) -> tuple[Index, float]:
+    """Return the collectives that a later pass of the same update repeats, and in how many passes per update they run.
+
+    Passes that exchange something else each (two models, two losses) repeat nothing.
+    """
+    d = a.t.device
+    number = np.bincount(pass_of, minlength=len(found.start))
+    elements = np.bincount(pass_of, weights=d.message[rows], minlength=len(found.start))
+    again: list[Index] = []
+    counts: list[int] = []
+    for update in distinct(found.update):
+        mine = np.flatnonzero((found.update == update) & (number > 0))
+        alike = len(mine) > 1 and len(np.unique(np.stack((number[mine], elements[mine])), axis=1).T) == 1
+        counts.append(len(mine) if alike else min(len(mine), 1))
+        if alike:
+            again.append(rows[np.isin(pass_of, mine[:-1])])
+    return together(*again) if again else rows[:0], float(np.mean(counts))
