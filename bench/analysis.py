@@ -56,6 +56,9 @@ def trace(events: int, seed: int = 0) -> Trace:
         np.full(count, 8.0, np.float32),
         np.full(count, -1),
         np.full(count, -1, np.int32),
+        np.full(count, -1, np.int32),
+        np.full(count, -1),
+        np.full(count, -1),
     )
     gpus = (Gpu(0, "NVIDIA A100-SXM4-80GB", 108, (8, 0)),)
     return Trace("bench", 0, 1, device, host, tuple(strings), ("1/1", "1/2"), gpus, 0, events)

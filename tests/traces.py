@@ -19,7 +19,9 @@ class Recording:
     """Collects events; `trace()` sorts them into columns as the reader would."""
 
     host: list[tuple[int, int, Kind, str, str, int, str, str]] = field(default_factory=list)
-    device: list[tuple[int, int, Kind, str, int, int, int, int, float, int, str]] = field(default_factory=list)
+    device: list[tuple[int, int, Kind, str, int, int, int, int, float, int, str, str, int, int]] = field(
+        default_factory=list
+    )
     correlation: int = 0
 
     def slice(self, kind, name, start, end, thread=MAIN, correlation=-1, shapes="", types=""):
@@ -43,14 +45,29 @@ class Recording:
 
     def work(
         self, kind, name, start, end, launched=None, call="cudaLaunchKernel", took=5, thread=MAIN, device=0, stream=7,
-        size=-1, blocks=8.0, message=-1, group="",
+        size=-1, blocks=8.0, message=-1, group="", collective="", payload=-1, members=-1,
     ):  # fmt: skip
         """Add device work; `launched` is when its launch call began, None for work without one in the recording."""
         self.correlation += 1
         if launched is not None:
             self.slice(Kind.RUNTIME, call, launched, launched + took, thread, self.correlation)
         self.device.append(
-            (int(start * US), int(end * US), kind, name, device, stream, self.correlation, size, blocks, message, group)
+            (
+                int(start * US),
+                int(end * US),
+                kind,
+                name,
+                device,
+                stream,
+                self.correlation,
+                size,
+                blocks,
+                message,
+                group,
+                collective,
+                payload,
+                members,
+            )
         )
         return self
 
@@ -74,9 +91,9 @@ class Recording:
         columns[4] = [threads.setdefault(thread, len(threads)) for thread in columns[4]]
         types = (np.int64, np.int64, np.uint8, np.int32, np.int32, np.int64, np.int32, np.int32)
         host_slices = HostSlices(*(np.array(c, t) for c, t in zip(columns, types, strict=True)))
-        columns = [list(column) for column in zip(*device, strict=True)] or [[] for _ in range(11)]
-        columns[3], columns[10] = ([code(text) for text in columns[i]] for i in (3, 10))
-        types = (*types[:5], np.int64, np.int64, np.int64, np.float32, np.int64, np.int32)
+        columns = [list(column) for column in zip(*device, strict=True)] or [[] for _ in range(14)]
+        columns[3], columns[10], columns[11] = ([code(text) for text in columns[i]] for i in (3, 10, 11))
+        types = (*types[:5], np.int64, np.int64, np.int64, np.float32, np.int64, np.int32, np.int32, np.int64, np.int64)
         device_slices = DeviceSlices(*(np.array(c, t) for c, t in zip(columns, types, strict=True)))
         first = min([row[0] for row in host] + [row[0] for row in device], default=0)
         return Trace(

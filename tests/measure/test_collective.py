@@ -92,3 +92,47 @@ def test_of_some_ranks_the_longer_wait_is_right_and_nobody_is_named(group):
     assert m.number("collective_wait_share") == pytest.approx(200 / 2000)
     assert not m.each("collective_wait_share")
     assert not ranks((100, 300), (100, 300), world=8).each("collective_wait_share")
+
+
+NODE = "autograd::engine::evaluate_function: "
+
+
+def exposed(name, launched, thread="1/1"):
+    """A step: forward 0-50, backward 50-100 on its thread, update at 150; a collective is launched and runs alone."""
+    r = steps(1).op("aten::mm", 0, 50).op(f"{NODE}MmBackward0", 50, 80, "1/2")
+    r.op(f"{NODE}torch::autograd::AccumulateGrad", 80, 100, "1/2").range("Optimizer.step#SGD.step", 150, 160)
+    r.kernel(0, 100, launched=-5).kernel(200, 300, launched=launched, took=1, name=name, thread=thread)
+    return measured(r.analysis())["collective_kind"]
+
+
+@pytest.mark.parametrize(
+    ("launched", "thread", "kind"),
+    [
+        (90, "1/2", "gradients"),  # by the hook of a parameter
+        (120, "1/1", "gradients"),  # by the user, before the update
+        (60, "1/2", "all_reduce"),  # by an operator of the backward pass
+        (30, "1/1", "all_reduce"),  # by the model's forward pass
+        (170, "1/1", "all_reduce"),  # after the update
+    ],
+)
+def test_an_all_reduce_is_of_gradients_by_where_it_is_launched(launched, thread, kind):
+    assert exposed(REDUCE, launched, thread) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("ncclDevKernel_AllGather_RING_LL", "shards"),
+        ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", "shards"),
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "all_to_all"),
+    ],
+)
+def test_other_collectives_are_told_by_their_name(name, kind):
+    assert exposed(name, 90, "1/2") == kind
+
+
+def test_the_kind_is_that_of_which_most_is_exposed():
+    """An all-gather of 100 us, 90 of them beside a kernel, and an all-to-all of 20 us alone."""
+    r = steps(1).kernel(0, 90).kernel(0, 100, name="ncclDevKernel_AllGather_RING_LL", stream=8)
+    r.kernel(200, 220, name="ncclDevKernel_SendRecv", stream=8)
+    assert measured(r.analysis())["collective_kind"] == "all_to_all"

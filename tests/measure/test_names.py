@@ -318,6 +318,20 @@ TABLE = {
         ],
         ["ncclDevKernel_AllGather_RING_LL", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", "ncclDevKernel_Broadcast"],
     ),
+    "SHARDED": (
+        ["ncclDevKernel_AllGather_RING_LL", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", "_allgather_base"],
+        ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "allreduce", "broadcast", "all_to_allv"],
+    ),
+    "PASSING": (
+        ["ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "all_to_allv", "send", "ncclDevKernel_Send"],
+        ["allreduce", "ncclDevKernel_AllGather_RING_LL", "ncclDevKernel_Generic"],
+    ),
+    "ALL_REDUCE_CALL": (["allreduce", "all_reduce"], ["allreduce_coalesced", "_allgather_base"]),
+    "GATHER_CALL": (
+        ["_allgather_base", "all_gather", "_reduce_scatter_base", "reduce_scatter_tensor", "all_gather_into_tensor"],
+        ["allreduce", "all_gather_into_tensor_coalesced", "gather", "scatter"],
+    ),
+    "ONE_SIDED_CALL": (["broadcast", "reduce", "send"], ["allreduce", "_reduce_scatter_base", "_allgather_base"]),
     "REDUCE_SCATTER": (["ncclDevKernel_ReduceScatter_Sum_f32_RING_LL"], ["ncclDevKernel_AllReduce_Sum_f32_RING_LL"]),
     "ONE_SIDED": (
         ["ncclDevKernel_Broadcast_RING_LL", "ncclKernel_Reduce_RING_LL_Sum_float", "ncclDevKernel_SendRecv"],

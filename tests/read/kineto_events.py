@@ -15,7 +15,15 @@ def rows(trace: Trace) -> dict[str, list[tuple]]:
 
     host, device = trace.host_slices, trace.device_slices
     blocks = [None if math.isnan(value) else round(float(value), 3) for value in device.blocks_per_sm]
-    numbers = [device.device, device.stream, device.correlation, device.bytes, device.message]
+    numbers = [
+        device.device,
+        device.stream,
+        device.correlation,
+        device.bytes,
+        device.message,
+        device.payload,
+        device.members,
+    ]
     return {
         "device": list(
             zip(
@@ -26,6 +34,7 @@ def rows(trace: Trace) -> dict[str, list[tuple]]:
                 *(column.tolist() for column in numbers),
                 blocks,
                 texts(device.group, trace.strings),
+                texts(device.collective, trace.strings),
                 strict=True,
             )
         ),

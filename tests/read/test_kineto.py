@@ -87,7 +87,7 @@ def test_arguments_of_today(read):
         [op(args=args), call(correlation=9, ts=2), kernel(ts=3, device=2, stream=20, correlation=9, **kernel_args)]
     )
     device, host = rows(trace).values()
-    assert device == [(3000, 5000, Kind.KERNEL, "gemm", 2, 20, 9, 64, 1024, 1.5, None)]
+    assert device == [(3000, 5000, Kind.KERNEL, "gemm", 2, 20, 9, 64, 1024, -1, -1, 1.5, None, None)]
     assert host[0][6:] == ("[[1,2],[]]", '["float","Scalar"]')
     assert host[1][5] == 9
 
@@ -98,7 +98,7 @@ def test_arguments_of_2021(read):
     track = {"pid": 1, "tid": "stream 7"}
     trace = read([op(args=args, cat="Operator", tid="7"), {**kernel(), "cat": "Kernel", "args": kernel_args, **track}])
     device, host = rows(trace).values()
-    assert device[0][4:] == (1, 7, 9, -1, -1, None, None)
+    assert device[0][4:] == (1, 7, 9, -1, -1, -1, -1, None, None, None)
     assert host[0][4:] == ("7/7", -1, "[[1,2]]", '["float"]')
 
 
@@ -228,7 +228,7 @@ def test_columns_have_the_types_of_the_model(read):
     trace = read([op(), kernel()])
     device, host = trace.device_slices, trace.host_slices
     assert [getattr(device, name).dtype for name in device.__slots__] == [
-        np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i8", "i8", "f4", "i8", "i4")
+        np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i8", "i8", "f4", "i8", "i4", "i4", "i8", "i8")
     ]
     assert [getattr(host, name).dtype for name in host.__slots__] == [
         np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i4", "i4")
@@ -250,3 +250,21 @@ def test_columns_have_the_types_of_the_model(read):
 def test_the_process_group_of_a_collective(read, args, group):
     trace = read([kernel("gemm"), kernel("ncclDevKernel_AllReduce", ts=9.0, **args)])
     assert [trace.strings[code] if code >= 0 else None for code in trace.device_slices.group] == [None, group]
+
+
+@pytest.mark.parametrize(
+    ("args", "payload", "members"),
+    [
+        ({}, -1, -1),
+        ({"Collective name": "_allgather_base", "In msg nelems": 8, "Out msg nelems": 64, "dtype": "Half"}, 128, -1),
+        ({"Collective name": "allreduce", "In msg nelems": 64, "dtype": "Float", "Group size": 8}, 256, 8),
+        ({"Collective name": "_reduce_scatter_base", "In msg nelems": 64, "dtype": "BFloat16"}, 128, -1),
+        ({"Collective name": "allreduce", "In msg nelems": 64, "dtype": "Float4_of_2031"}, -1, -1),
+        ({"Collective name": "barrier", "In msg nelems": 0, "dtype": "Byte", "Group size": 2}, 0, 2),
+    ],
+)
+def test_what_a_collective_carries(read, args, payload, members):
+    trace = read([kernel("gemm"), kernel("ncclDevKernel_AllReduce", ts=9.0, **args)])
+    d = trace.device_slices
+    assert [trace.strings[code] if code >= 0 else None for code in d.collective] == [None, args.get("Collective name")]
+    assert (d.payload.tolist(), d.members.tolist()) == ([-1, payload], [-1, members])

@@ -16,6 +16,7 @@ from whyidle.measure import (
     input,  # noqa: A004
     late,
     launch,
+    network,
     pause,
     recompile,
     sync,
@@ -78,7 +79,7 @@ def measure(run: Run) -> Measured:
     analyses = [a for a, _ in usable]
     of_ranks, matched = together(analyses)
     parted = parts(of_ranks, () if matched else ("collective_wait_share",))
-    m = Measurements([*whole(of_ranks), *parted, *late.measure(analyses)])
+    m = Measurements([*whole(of_ranks), *parted, *late.measure(analyses), *network.measure(analyses)])
     sources = [a.t.steps.source for a in analyses]
     return Measured(
         traces=tuple(a.t.trace for a in analyses),

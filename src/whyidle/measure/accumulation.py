@@ -13,6 +13,7 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.collective import by_hooks, called
 from whyidle.measure.rows import Index, distinct, together
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.measurement import Measurement
@@ -42,7 +43,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     yield Measurement("grad_syncs_per_update", per_update)
     yield Measurement("grad_sync_again_share", a.exposed_share(again), locations=a.device_places(again))
     if len(rows):
-        scatter = a.t.strings_like(names.REDUCE_SCATTER)[a.t.device.name[rows]].mean() > SCATTER
+        scatter = a.t.strings_like(names.REDUCE_SCATTER)[called(a, rows)].mean() > SCATTER
         yield Measurement("grad_sync", "reduce_scatter" if scatter else "all_reduce")
 
 
@@ -81,18 +82,12 @@ def forward_launches(a: Analysis) -> Ints:
 def travelling(a: Analysis, found: Passes) -> tuple[Index, Index]:
     """Return the collectives that add up gradients, and the pass of each.
 
-    They are launched when a gradient is complete, by a hook: inside the accumulation of a gradient, or between
-    operators. What an operator of the backward pass launches itself belongs to the model (tensor parallel layers,
-    SyncBatchNorm).
+    They are launched inside a backward pass, by its hooks.
     """
-    t, h = a.t, a.t.host
-    rows = t.device_like(names.REDUCTION)
-    rows = rows[t.launch[rows] >= 0]
-    time, thread = h.start[t.launch[rows]], h.thread[t.launch[rows]]
-    around = t.enclosing(time, thread, t.host_like(names.EVALUATED, Kind.OP))
-    hook = (around < 0) | t.strings_like(names.ACCUMULATE)[h.name[around]]
+    rows = by_hooks(a)
+    time = a.t.host.start[a.t.launch[rows]]
     pass_of = np.searchsorted(found.start, time, "right") - 1
-    inside = hook & (pass_of >= 0) & (time < found.end[pass_of])
+    inside = (pass_of >= 0) & (time < found.end[pass_of])
     return rows[inside], pass_of[inside]
 
 

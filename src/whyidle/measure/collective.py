@@ -14,14 +14,16 @@ import numpy as np
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import merged
-from whyidle.measure.rows import Index, distinct
-from whyidle.model.evidence import Kind
+from whyidle.measure.rows import Index, Mask, distinct
+from whyidle.measure.timeline import pick
+from whyidle.model.evidence import Codes, Kind
 from whyidle.model.intervals import Intervals, clip, subtract, union
 from whyidle.model.measurement import Measurement
 
 # Of a rank's collectives, those with partners, or the ranks do not belong together. Judgement: ranks start and stop
 # recording at different moments, which leaves a few at the edges alone.
 MATCHED = 0.9
+NEVER = np.iinfo(np.int64).max
 
 
 def measure(a: Analysis) -> Iterator[Measurement]:
@@ -33,12 +35,61 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     collective = t.device_like(names.COLLECTIVE)
     yield Measurement("collective_share", a.device_share(collective), locations=a.device_places(collective))
     yield Measurement("collective_exposed_share", a.exposed_share(collective), locations=a.device_places(collective))
+    if len(collective):
+        yield Measurement("collective_kind", most_exposed(a, collective))
     if not len(collective):
         yield Measurement("collective_wait_share", 0.0)
     elif a.steps > 1:
         rows = comparable(a)
         if len(rows):
             yield Measurement("collective_wait_share", a.share(longer_than_fastest(a, rows)))
+
+
+def called(a: Analysis, rows: Index) -> Codes:
+    """Return what says what collectives do: what PyTorch calls them where it is recorded, else the kernel's name."""
+    d = a.t.device
+    return np.where(d.collective[rows] >= 0, d.collective[rows], d.name[rows])
+
+
+def by_hooks(a: Analysis) -> Index:
+    """Return the reductions that hooks of the backward pass launch when a gradient is complete.
+
+    That is inside the accumulation of a gradient, or between operators. What an operator of the backward pass launches
+    itself belongs to the model: tensor parallel layers, SyncBatchNorm.
+    """
+    t, h = a.t, a.t.host
+    rows = t.device_like(names.COLLECTIVE)
+    rows = rows[(t.launch[rows] >= 0) & t.strings_like(names.REDUCTION)[called(a, rows)]]
+    launch = t.launch[rows]
+    around = t.enclosing(h.start[launch], h.thread[launch], t.host_like(names.EVALUATED, Kind.OP))
+    between = (around < 0) & np.isin(h.thread[launch], distinct(h.thread[a.host.in_backward]))
+    return rows[between | ((around >= 0) & t.strings_like(names.ACCUMULATE)[h.name[around]])]
+
+
+def most_exposed(a: Analysis, collective: Index) -> str:
+    """Return which kind of collectives runs longest with no other kernel beside it."""
+    like, call = a.t.strings_like, called(a, collective)
+    passing, sharded = like(names.PASSING)[call], like(names.SHARDED)[call]
+    kinds = {
+        "gradients": (np.isin(collective, by_hooks(a)) | before_update(a, collective)) & ~sharded & ~passing,
+        "shards": sharded,
+        "all_to_all": passing & ~sharded,
+    }
+    kinds["all_reduce"] = ~np.logical_or.reduce(list(kinds.values()))
+    return max(kinds, key=lambda kind: a.exposed_share(collective[kinds[kind]]))
+
+
+def before_update(a: Analysis, rows: Index) -> Mask:
+    """Return which of these were launched between a backward pass and the update that follows it."""
+    t, h = a.t, a.t.host
+    time = pick(h.start, t.launch[rows], -1)
+    backward = np.flatnonzero(a.host.in_backward)
+    updates = np.append(t.spans(t.host_like(names.OPTIMIZER_STEP, Kind.RANGE)).start, NEVER)
+    begins = np.append(np.sort(h.start[backward]), NEVER)
+    done = np.searchsorted(np.sort(h.end[backward]), time) > 0
+    update = updates[np.searchsorted(updates[:-1], time)]
+    before: Mask = done & (time >= 0) & (update < begins[np.searchsorted(begins[:-1], time)])
+    return before
 
 
 def comparable(a: Analysis) -> Index:

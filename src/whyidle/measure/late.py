@@ -71,8 +71,11 @@ def meetings(analyses: Sequence[Analysis]) -> Ints:
     if not shared or not analyses[0].steps:
         return np.empty((len(ranks), 0), np.int64)
     rows = [np.concatenate([rank[key] for key in shared]) for rank in ranks]
-    ends = np.stack([a.t.device.end[mine] for a, mine in zip(analyses, rows, strict=True)])
     t = analyses[0].t
+    call = t.device.collective[rows[0]]
+    leaving = ~(t.strings_like(names.ONE_SIDED_CALL)[call] & (call >= 0))
+    rows = [mine[leaving] for mine in rows]
+    ends = np.stack([a.t.device.end[mine] for a, mine in zip(analyses, rows, strict=True)])
     launched = pick(t.host.start, t.launch[rows[0]], t.device.start[rows[0]])
     step = np.searchsorted(t.steps.start, launched, "right") - 1
     order = np.lexsort((ends[0], step))

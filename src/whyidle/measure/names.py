@@ -70,10 +70,14 @@ GROUP_RANKS: Final = re.compile(r"\[(\d{1,9}(?:, ?\d{1,9})*)")  # "[0, 1, ..., 7
 POINT_TO_POINT: Final = _any_of(r"SendRecv|ncclDevKernel_(?:Send|Recv)")
 # what some ranks leave before others: the root sends and goes, or only the root gets the result
 ONE_SIDED: Final = _any_of(r"nccl\w*Kernel_(?:Broadcast|Reduce)_|SendRecv")
-REDUCTION: Final = _any_of(
-    r"nccl\w*kernel_(?:AllReduce|ReduceScatter|Generic)|rccl\w*(?:allreduce|reducescatter)|allreduce"
-)
+REDUCTION: Final = _any_of(r"all_?reduce|reduce_?scatter|Kernel_Generic")  # RCCL's kernels are generic
+SHARDED: Final = _any_of(r"all_?gather|reduce_?scatter")
+PASSING: Final = _any_of(r"SendRecv|all_?to_?all|Kernel_(?:Send|Recv)|^(?:send|recv)$")
 REDUCE_SCATTER: Final = _any_of(r"reduce_?scatter")
+# what PyTorch calls collectives ("Collective name"); of coalesced ones it does not say how much they carry
+ALL_REDUCE_CALL: Final = _any_of(r"^all_?reduce$")
+ONE_SIDED_CALL: Final = _any_of(r"^(?:broadcast|reduce|gather|scatter|send|recv)$")
+GATHER_CALL: Final = _any_of(r"^_?(?:all_?gather|reduce_?scatter)(?:_base|_into_tensor|_tensor)?$")
 COMPILED: Final = _any_of(
     r"(?<![a-z])triton_(?:poi|red|per|for|spl|tem|fused)_|^triton_(?:_\d[\dde]*)?$",
     r"CompiledF(?:x|u)|Torch-Compiled Region|_inductor/cudagraph",

@@ -49,6 +49,9 @@ class DeviceSlices:
     blocks_per_sm: Floats  # thread blocks over multiprocessors; NaN where not recorded (AMD)
     message: Ints  # elements in a collective's message ("In msg nelems"); -1 unknown
     group: Codes  # a collective's process group: its name, else its ranks; -1 unknown
+    collective: Codes  # what a collective does, as PyTorch calls it: allreduce, _allgather_base; -1 unknown
+    payload: Ints  # bytes of a collective, of its in- and output the larger, as nccl-tests counts; -1 unknown
+    members: Ints  # ranks in a collective's group; -1 unknown
 
     def __len__(self) -> int:
         return len(self.start)

@@ -34,7 +34,7 @@ class ListPrice:
         return f"{self.gpu}: {self.instance}, {self.region}, list price, {self.month}"
 
 
-def _has(*words: str) -> re.Pattern[str]:
+def has(*words: str) -> re.Pattern[str]:
     """Match names that hold all words; a word ends where letters and digits end, so A10 is not A10G, L4 not L40S."""
     return re.compile("".join(rf"(?=.*(?<![a-z0-9]){word}(?![a-z0-9]))" for word in words), re.IGNORECASE)
 
@@ -47,29 +47,29 @@ _PART_OF_A_GPU = re.compile(r"\bMIG\b|-\d+(?:-\d+)?[QCAB](?:ME)?$", re.IGNORECAS
 # pages by a program: check them before you rely on them, and give --price.
 _US_EAST = "us-east-1"
 _TABLE: tuple[tuple[re.Pattern[str], ListPrice | None], ...] = (
-    (_has("V100", "16GB"), ListPrice("V100 16GB", 3.06, 1, "AWS p3.2xlarge", _US_EAST, "June 2025")),
+    (has("V100", "16GB"), ListPrice("V100 16GB", 3.06, 1, "AWS p3.2xlarge", _US_EAST, "June 2025")),
     (
-        _has("V100", "32GB"),
+        has("V100", "32GB"),
         ListPrice("V100 32GB", 31.212, 8, "AWS p3dn.24xlarge", _US_EAST, "June 2025"),
     ),
-    (_has("T4"), ListPrice("T4", 0.526, 1, "AWS g4dn.xlarge", _US_EAST, "June 2025")),
-    (_has("A10G"), ListPrice("A10G", 1.006, 1, "AWS g5.xlarge", _US_EAST, "June 2025")),
-    (_has("A10"), ListPrice("A10", 0.75, 1, "Lambda 1x A10", "all regions", "June 2025")),
-    (_has("L40S"), ListPrice("L40S", 1.861, 1, "AWS g6e.xlarge", _US_EAST, "June 2025")),
-    (_has("L4"), ListPrice("L4", 0.8048, 1, "AWS g6.xlarge", _US_EAST, "June 2025")),
-    (_has("A100", "40GB"), ListPrice("A100 40GB", 21.9576, 8, "AWS p4d.24xlarge", _US_EAST, "June 2025")),
+    (has("T4"), ListPrice("T4", 0.526, 1, "AWS g4dn.xlarge", _US_EAST, "June 2025")),
+    (has("A10G"), ListPrice("A10G", 1.006, 1, "AWS g5.xlarge", _US_EAST, "June 2025")),
+    (has("A10"), ListPrice("A10", 0.75, 1, "Lambda 1x A10", "all regions", "June 2025")),
+    (has("L40S"), ListPrice("L40S", 1.861, 1, "AWS g6e.xlarge", _US_EAST, "June 2025")),
+    (has("L4"), ListPrice("L4", 0.8048, 1, "AWS g6.xlarge", _US_EAST, "June 2025")),
+    (has("A100", "40GB"), ListPrice("A100 40GB", 21.9576, 8, "AWS p4d.24xlarge", _US_EAST, "June 2025")),
     (
-        _has("A100", "PCIe", "80GB"),
+        has("A100", "PCIe", "80GB"),
         ListPrice("A100 80GB PCIe", 3.673, 1, "Azure NC24ads_A100_v4", "East US", "June 2025"),
     ),
-    (_has("A100", "80GB"), ListPrice("A100 80GB", 27.4471, 8, "AWS p4de.24xlarge", _US_EAST, "June 2025")),
-    (_has("H100", "NVL"), ListPrice("H100 NVL", 6.98, 1, "Azure NC40ads_H100_v5", "East US", "June 2025")),
-    (_has("H100", "PCIe"), ListPrice("H100 PCIe", 2.49, 1, "Lambda 1x H100 PCIe", "all regions", "June 2025")),
-    (_has("H100"), ListPrice("H100 SXM", 55.04, 8, "AWS p5.48xlarge", _US_EAST, "June 2025")),
-    (_has("H200", "NVL"), None),
-    (_has("H200"), ListPrice("H200", 63.296, 8, "AWS p5en.48xlarge", _US_EAST, "June 2025")),
-    (_has("B200"), ListPrice("B200", 113.9328, 8, "AWS p6-b200.48xlarge", _US_EAST, "June 2025")),
-    (_has("MI300X"), ListPrice("MI300X", 48.0, 8, "Oracle BM.GPU.MI300X.8", "all regions", "June 2025")),
+    (has("A100", "80GB"), ListPrice("A100 80GB", 27.4471, 8, "AWS p4de.24xlarge", _US_EAST, "June 2025")),
+    (has("H100", "NVL"), ListPrice("H100 NVL", 6.98, 1, "Azure NC40ads_H100_v5", "East US", "June 2025")),
+    (has("H100", "PCIe"), ListPrice("H100 PCIe", 2.49, 1, "Lambda 1x H100 PCIe", "all regions", "June 2025")),
+    (has("H100"), ListPrice("H100 SXM", 55.04, 8, "AWS p5.48xlarge", _US_EAST, "June 2025")),
+    (has("H200", "NVL"), None),
+    (has("H200"), ListPrice("H200", 63.296, 8, "AWS p5en.48xlarge", _US_EAST, "June 2025")),
+    (has("B200"), ListPrice("B200", 113.9328, 8, "AWS p6-b200.48xlarge", _US_EAST, "June 2025")),
+    (has("MI300X"), ListPrice("MI300X", 48.0, 8, "Oracle BM.GPU.MI300X.8", "all regions", "June 2025")),
 )
 
 PRICED_GPUS: tuple[str, ...] = tuple(price.gpu for _, price in _TABLE if price is not None)

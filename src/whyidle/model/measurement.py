@@ -29,6 +29,7 @@ STACKS = "record with with_stack=True"
 LOADER = "record the loop over the DataLoader, with ProfilerActivity.CPU"
 TWO_STEPS = "call prof.step() once per iteration, for at least two"
 SIZES = "record two steps or more with a PyTorch that notes the sizes of collectives, or all ranks together"
+SPEEDS = "record collectives of 16 MiB and more on GPUs that whyidle knows the links of, with PyTorch 2.3 or later"
 TRAINING = "record forward, backward and Optimizer.step, with ProfilerActivity.CPU as well as CUDA"
 RANKS = "record all ranks together, two steps or more"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
@@ -121,7 +122,12 @@ CATALOG: dict[str, Quantity] = {
     # collectives
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
+    "collective_kind": Quantity("text", "which of them are exposed longest: gradients, shards (all-gather, reduce-scatter), all_to_all or all_reduce", GPU),
     "collective_wait_share": Quantity("of window", "collectives that wait for a peer: longer than on the rank that entered last; of one rank alone at least what is longer than the fastest of its kind; with no other kernel beside it", SIZES),
+    "link_speed_share": Quantity("of expected", "speed of the fastest large collective, of what links of these GPUs reach", SPEEDS),
+    "busbw_bytes_per_s": Quantity("B/s", "bus bandwidth of the fastest large collective, as nccl-tests defines it", SPEEDS),
+    "link": Quantity("text", "whether its ranks are inside a node or between nodes", SPEEDS),
+    "link_exposed_share": Quantity("of window", "large collectives that carry data, with no other kernel beside them", SPEEDS),
     "grad_syncs_per_update": Quantity("per update", "backward passes per Optimizer.step in which ranks exchange the same gradients", TRAINING),
     "grad_sync_again_share": Quantity("of window", "collectives that exchange gradients in all but the last of these, with no other kernel beside them", TRAINING),
     "grad_sync": Quantity("text", "the collective by which ranks exchange gradients: all_reduce or reduce_scatter", TRAINING),

@@ -59,8 +59,15 @@ DEVICE, STREAM, CORRELATION, BYTES = map(attrgetter, ("device", "stream", "corre
 BLOCKS, MESSAGE = attrgetter("blocks_per_sm"), attrgetter("message")
 SHAPES = attrgetter("shapes"), attrgetter("shapes_2021")
 TYPES = attrgetter("types"), attrgetter("types_too")
+MESSAGE_OUT, MEMBERS = attrgetter("message_out"), attrgetter("members")
+COLLECTIVE = (attrgetter("collective"),)
 GROUP, GROUP_RANKS = (attrgetter("group"),), (attrgetter("group_ranks"),)
 NO_ARGS: Final = Args()
+# Bytes of an element, by c10's name of its type as JSON.
+ELEMENT: Final = {
+    b'"Byte"': 1, b'"Char"': 1, b'"Bool"': 1, b'"Float8_e4m3fn"': 1, b'"Float8_e5m2"': 1, b'"Short"': 2, b'"Half"': 2,
+    b'"BFloat16"': 2, b'"Int"': 4, b'"Float"': 4, b'"Long"': 8, b'"Double"': 8,
+}  # fmt: skip
 
 
 class Texts(dict[str | None, int]):
@@ -177,8 +184,8 @@ class Columns:
             correlation=whole_numbers([*map(CORRELATION, args)]),
             bytes=whole_numbers([*map(BYTES, args)]),
             blocks_per_sm=_blocks_per_sm([*map(BLOCKS, args)]),
-            message=whole_numbers([*map(MESSAGE, args)]),
             group=self._groups(args),
+            **self._collectives(args),
         )
 
     def _add_host(self, batch: Batch, kinds: NDArray[np.int8], rows: NDArray[np.bool_]) -> None:
@@ -223,6 +230,21 @@ class Columns:
             pairs = zip(codes[both].tolist(), ranks[both].tolist(), strict=True)
             codes[both] = [self._texts[f"{texts[name]} {texts[members]}"] for name, members in pairs]
         return np.where(codes >= 0, codes, ranks)
+
+    def _collectives(self, args: list[Args]) -> dict[str, NDArray[Any]]:
+        """Return the columns of collectives: what, how much, and between how many."""
+        message = whole_numbers([*map(MESSAGE, args)])
+        payload, members = np.full(len(args), -1, np.int64), np.full(len(args), -1, np.int64)
+        collective = np.full(len(args), -1, np.int32)
+        rows = np.flatnonzero(message >= 0)
+        if len(rows):
+            said = [args[row] for row in rows.tolist()]
+            size = np.array([ELEMENT.get(bytes(one.dtype), -1) for one in said], np.int64)
+            larger = np.maximum(message[rows], whole_numbers([*map(MESSAGE_OUT, said)]))
+            payload[rows] = np.where(size > 0, larger * size, -1)
+            members[rows] = whole_numbers([*map(MEMBERS, said)])
+            collective[rows] = self._json_codes(said, COLLECTIVE)
+        return {"message": message, "collective": collective, "payload": payload, "members": members}
 
     def _append(self, table: dict[str, list[NDArray[Any]]], **columns: NDArray[Any]) -> None:
         self.rows += len(columns["start"])

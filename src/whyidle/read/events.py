@@ -30,6 +30,10 @@ class Args(msgspec.Struct, gc=False):
     bytes: Number = -1
     blocks_per_sm: Number = msgspec.field(default=-1.0, name="blocks per SM")
     message: Number = msgspec.field(default=-1, name="In msg nelems")
+    message_out: Number = msgspec.field(default=-1, name="Out msg nelems")
+    members: Number = msgspec.field(default=-1, name="Group size")
+    dtype: Raw = NOTHING
+    collective: Raw = msgspec.field(default=NOTHING, name="Collective name")
     group: Raw = msgspec.field(default=NOTHING, name="Process Group Name")
     group_ranks: Raw = msgspec.field(default=NOTHING, name="Process Group Ranks")
     shapes: Raw = msgspec.field(default=NOTHING, name="Input Dims")

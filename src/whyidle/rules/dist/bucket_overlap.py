@@ -6,6 +6,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.dist.accumulation_sync import AccumulationSync
+from whyidle.rules.dist.net_socket import NetSocket
 
 
 class BucketOverlap(Rule):
@@ -17,7 +18,8 @@ class BucketOverlap(Rule):
 
     ## How we know
     NCCL or RCCL kernels run while no other kernel does. What is known to be waiting for a late rank is taken off: that
-    is `dist.straggler`; so are exchanges of gradients that are not needed (`dist.accumulation_sync`). One rank's recording cannot tell the rest apart: no overlap, a slow network, or a late peer.
+    is `dist.straggler`; so are exchanges
+    of gradients that are not needed (`dist.accumulation_sync`) and links that are far too slow (`dist.net_socket`). One rank's recording cannot tell the rest apart: no overlap, a slow network, or a late peer.
     Give the recordings of all ranks, and the waiting is told.
 
     ## When to ignore it
@@ -26,16 +28,17 @@ class BucketOverlap(Rule):
     """
 
     needs = (("collective_exposed_share",),)
-    uses = ("collective_wait_share", "collective_share", "grad_syncs_per_update", "grad_sync_again_share")
+    uses = ("collective_wait_share", "collective_share", "grad_syncs_per_update", "grad_sync_again_share", "collective_kind", *NetSocket.needs[0])
     explains = ("peer_wait", "stream_wait")
 
     confidence = Threshold(0.4, "probability", source="no overlap, a late peer and a slow link look the same")
     applies = Threshold(0.4, "probability", source="judgement: DDP and FSDP overlap by default")
+    model_applies = Threshold(0.3, "probability", source="judgement: the model needs the result at once")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         exposed = m.number("collective_exposed_share")
         waits = m.get("collective_wait_share", 0.0)
-        lost = exposed - min(waits, exposed) - AccumulationSync.claimed(m)
+        lost = exposed - min(waits, exposed) - AccumulationSync.claimed(m) - NetSocket.claimed(m)
         yield from self.finding(
             f"Collectives run with no computation beside them for {lost:.0%} of the time.",
             lost_share=lost,
@@ -46,17 +49,39 @@ class BucketOverlap(Rule):
                 "how much of that waits for a peer is not known")
             ),
             locations=m.one("collective_exposed_share").locations,
-            fixes=(
-                Fix(
-                    "let gradients travel while backward computes",
-                    "DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)",
-                    effort="argument",
-                    applies=self.applies,
-                    risk="static_graph needs the same parameters in every step",
-                    edits=(Edit("overlap_collectives", {"class": "collective"}),),
-                ),
-            ),
+            fixes=(self._fix(str(m.one("collective_kind").value) if "collective_kind" in m else "gradients"),),
             candidates=("dist.straggler", "dist.net_socket", "dist.fsdp_exposed_comm"),
+        )
+
+    def _fix(self, kind: str) -> Fix:
+        overlap = (Edit("overlap_collectives", {"class": "collective"}),)
+        if kind == "shards":
+            return Fix(
+                "gather the next layer's parameters while this one computes",
+                "for block in model.blocks:\n    fully_shard(block)  # each block a unit of its own, then the model\n"
+                "# memory to spare: fully_shard(block, reshard_after_forward=False)",
+                effort="code",
+                applies=self.applies,
+                risk="parameters that are gathered early or kept take memory",
+                edits=overlap,
+            )
+        if kind in {"all_to_all", "all_reduce"}:
+            return Fix(
+                "compute something else meanwhile, or send less",
+                "# split the batch in two and let one half compute while the other one travels\n"
+                "# tensor parallel: keep the group inside a node, or make it smaller; send activations in 16 bits",
+                effort="code",
+                applies=self.model_applies,
+                risk="smaller kernels may compute more slowly; 16 bits round what is sent",
+                edits=overlap,
+            )
+        return Fix(
+            "let gradients travel while backward computes",
+            "DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)",
+            effort="argument",
+            applies=self.applies,
+            risk="static_graph needs the same parameters in every step",
+            edits=overlap,
         )
 
     cases = (
