@@ -104,6 +104,13 @@ def test_when_it_is_not_known():
     assert not late([QUICK] * 5)
 
 
+def test_without_collectives_nobody_is_late():
+    r = Recording().op("aten::add", 0, 1).kernel(0, 10)
+    m = measure(Run((r.trace(rank=0), r.trace(rank=1)))).measurements
+    assert m.number("late_share") == m.number("late_data_share") == 0
+    assert "late_ranks" not in m
+
+
 def test_the_place_is_where_the_latest_rank_is_late():
     """Rank 1, in the third step, 2000-3000 us."""
     ranks = [QUICK] * 5, [QUICK, QUICK, ("data", 400, 300), QUICK, QUICK]

@@ -126,5 +126,9 @@ def test_what_is_not_known_is_not_judged(more):
     assert not speed(rank([8000] * 8, **more))
 
 
+def test_without_collectives_no_link_is_slow():
+    assert speed(Recording().kernel(0, 10).trace()) == {"link_exposed_share": 0}
+
+
 def test_a_few_are_too_few():
     assert not speed(rank([8000] * 4))

@@ -36,16 +36,20 @@ ALWAYS = 0.9  # of the meetings (judgement)
 
 
 def measure(analyses: Sequence[Analysis]) -> Iterator[Measurement]:
-    """Yield how late ranks come and why; nothing where a rank is missing, or ranks meet less than twice."""
+    """Yield how late ranks come and why; nothing where a rank is missing, or ranks meet less than twice.
+
+    Without collectives nobody waits for a rank.
+    """
+    if analyses and not any(len(a.t.device_like(names.COLLECTIVE)) for a in analyses):
+        yield from (Measurement(f"late_{part}", 0.0) for part in ("share", "data_share", "compute_share"))
     if len(analyses) < 2 or any(len(a.devices) != 1 for a in analyses) or not complete(analyses):
         return
     ends = meetings(analyses)
     if ends.shape[1] < 2:
         return
     time = np.diff(ends).astype(np.float64)
-    spent = {
-        reason: np.stack([of[reason] for of in map(spends, analyses, ends)]) for reason in (*REASONS, "compute", "host")
-    }
+    by_rank = list(map(spends, analyses, ends))
+    spent = {reason: np.stack([of[reason] for of in by_rank]) for reason in by_rank[0]}
     waits = time - sum(spent.values())
     waits -= waits.min(axis=0)
     late = waits <= HALF * waits.max(axis=0)

@@ -55,6 +55,8 @@ class Speed:
 
 def measure(analyses: Sequence[Analysis]) -> Iterator[Measurement]:
     """Yield the speed of the process group that is slowest for what its links carry; nothing without large messages."""
+    if not any(len(a.t.device_like(names.COLLECTIVE)) for a in analyses) and analyses:
+        yield Measurement("link_exposed_share", 0.0)
     groups: dict[str, list[Large]] = {}
     for a in analyses:
         for group, large in larges(a):

@@ -20,19 +20,15 @@ IGNORE = "## When to ignore it"
 
 # Causes that a finding may name beside its own and that have no rule yet.
 NO_RULE_YET = {
-    "compile.recompile": "torch.compile compiles again and again, since shapes or values that it took for fixed change",
-    "dist.accumulation_sync": "gradients are summed over the ranks in every micro-batch, not once per optimizer step",
     "dist.fsdp_exposed_comm": "FSDP gathers or scatters parameters with no computation beside it",
-    "dist.input_straggler": "one rank gets its batches late, and all the others wait for it",
-    "dist.length_imbalance": "one rank has longer sequences than the others, which wait for it",
-    "dist.net_socket": "NCCL goes through plain sockets, not through InfiniBand, EFA or NVLink",
+    "dist.p2p_disabled": "GPUs of one machine pass data through its memory, though they could do so directly",
+    "dist.pcie_topology": "GPUs of one machine sit behind different PCIe switches or CPUs, with no direct links",
     "host.debugger_overhead": "a debugger, tracer or coverage tool slows every line of Python down",
     "host.gil_contention": "another Python thread holds the interpreter lock while the training thread wants to launch",
     "hw.thermal": "a GPU clocks down since it is too hot or at its power limit",
     "input.cpu_transform": "decoding, augmenting or tokenizing takes all CPU cores: more workers do not help",
     "input.storage": "the workers wait for the disk or the network, not for the CPU",
     "measure.async_timing": "the code waits for the GPU only to take times (torch.cuda.synchronize around a timer)",
-    "sync.logging_metrics": "metrics or logs are computed and read back in every step",
 }
 
 

@@ -28,7 +28,7 @@ class BucketOverlap(Rule):
     """
 
     needs = (("collective_exposed_share",),)
-    uses = ("collective_wait_share", "collective_share", "grad_syncs_per_update", "grad_sync_again_share", "collective_kind", *NetSocket.needs[0])
+    uses = ("collective_wait_share", "collective_share", "grad_syncs_per_update", "grad_sync_again_share", "collective_kind", "link_exposed_share", "link_speed_share")
     explains = ("peer_wait", "stream_wait")
 
     confidence = Threshold(0.4, "probability", source="no overlap, a late peer and a slow link look the same")

@@ -25,8 +25,8 @@ class InputStraggler(Rule):
     the `input.*` rules speak.
     """
 
-    needs = (("late_share", "late_data_share", "late_ranks"),)
-    uses = ("late_steps", "late_different_ranks")
+    needs = (("late_share", "late_data_share"),)
+    uses = ("late_ranks", "late_steps", "late_different_ranks")
     explains = ("data_wait", "peer_wait")
 
     most = Threshold(0.5, "of the lateness", source="judgement: what makes up the larger part is the reason")
@@ -45,7 +45,7 @@ class InputStraggler(Rule):
         lost = self.claimed(m)
         if not lost:
             return
-        ranks = str(m.one("late_ranks").value)
+        ranks = str(m.one("late_ranks").value) if "late_ranks" in m else ""
         several = not ranks.isdecimal()
         who = f"Rank{'s' if several else ''} {ranks} come{'' if several else 's'}" if ranks else "A rank comes"
         yield from self.finding(

@@ -23,7 +23,8 @@ class LengthImbalance(Rule):
     Padding to one length for all ranks would make the waiting disappear and save nothing.
     """
 
-    needs = (("collective_wait_share", "late_share", "late_compute_share", "late_ranks", "late_different_ranks", "late_steps"),)
+    needs = (("late_share", "late_compute_share"),)
+    uses = ("collective_wait_share", "late_ranks", "late_different_ranks", "late_steps")
     explains = ("peer_wait",)
 
     most = Threshold(0.5, "of the lateness", source="judgement: what makes up the larger part is the reason")
@@ -46,8 +47,8 @@ class LengthImbalance(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         claimed = self.claimed(m)
         # to share the work equally takes the longest rank back to the mean: as much as all wait on average
-        lost = min(claimed, m.number("collective_wait_share"))
-        ranks, steps = m.number("late_different_ranks"), m.number("late_steps")
+        lost = min(claimed, m.get("collective_wait_share", claimed))
+        ranks, steps = m.get("late_different_ranks", 0.0), m.get("late_steps", 0.0)
         yield from self.finding(
             f"In each step another rank has more to compute, and waiting for it costs {lost:.0%} of the time.",
             lost_share=lost,
@@ -99,6 +100,7 @@ class LengthImbalance(Rule):
             late_different_ranks=5,
             late_steps=9,
         ),
+        Silent("no collectives", late_share=0.0, late_compute_share=0.0),
         Silent(
             "a single long batch",
             collective_wait_share=0.05,

@@ -30,8 +30,8 @@ class NetSocket(Rule):
     that uses the same links makes them slower for a while.
     """
 
-    needs = (("link_speed_share", "link_exposed_share", "busbw_bytes_per_s", "link"),)
-    uses = ("collective_wait_share",)
+    needs = (("link_exposed_share",),)
+    uses = ("link_speed_share", "busbw_bytes_per_s", "link", "collective_wait_share")
 
     slow = Threshold(0.5, "of expected", source="docs/method.md: with good links large collectives reach 80% and more")
     far_below = Threshold(0.25, "of expected", source="docs/method.md: no congestion, but another transport")
@@ -49,7 +49,8 @@ class NetSocket(Rule):
         return m.get("link_exposed_share", 0.0) * (1 - speed) if speed < cls.slow else 0.0
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost, speed, where = self.claimed(m), m.number("link_speed_share"), str(m.one("link").value)
+        lost, speed = self.claimed(m), m.get("link_speed_share", 1.0)
+        where = str(m.one("link").value) if "link" in m else ""
         together = bool(m.each("collective_wait_share"))
         sure = self.far_confidence if speed < self.far_below else self.confidence
         between = where == "between nodes"
@@ -59,7 +60,7 @@ class NetSocket(Rule):
             lost_share=lost,
             confidence=sure if together else self.alone_confidence,
             seen=(
-                f"the fastest of 16 MiB and more has a bus bandwidth of {m.number('busbw_bytes_per_s') / 1e9:.1f} GB/s; "
+                f"the fastest of 16 MiB and more has a bus bandwidth of {m.get('busbw_bytes_per_s', 0.0) / 1e9:.1f} GB/s; "
                 f"they run alone for {m.number('link_exposed_share'):.0%} of the time"
                 + ("" if together else "; of one rank, so each may have waited for another")
             ),
@@ -124,6 +125,7 @@ class NetSocket(Rule):
             busbw_bytes_per_s=200e9,
             link="inside a node",
         ),
+        Silent("no collectives", link_exposed_share=0.0),
         Silent(
             "slow, and hidden behind backward",
             link_speed_share=0.1,
