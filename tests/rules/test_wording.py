@@ -69,6 +69,16 @@ def test_advice_is_on_the_collectives_that_are_exposed(kind: str, code: str) -> 
     assert ("DistributedData" in change) == (kind == "gradients")
 
 
+def test_a_late_rank_with_a_slow_gpu_is_told_to_look_at_its_clock() -> None:
+    late = {"collective_wait_share": 0.1, "late_share": 0.1, "late_compute_share": 0.1, "late_ranks": "3"}
+    found = ask(Measurements(Measurement(name, value) for name, value in late.items()))[0]
+    assert not any("clock" in fix.change.lower() for fix in found[0].fixes)
+    late |= {"gpu_slowdown": 1.2, "slow_gpus": "3"}
+    (finding,) = ask(Measurements(Measurement(name, value) for name, value in late.items()))[0]
+    assert "1.20 times as long on the GPU of rank 3" in finding.seen
+    assert "CLOCK" in finding.fixes[0].change
+
+
 def test_a_wait_of_nothing_was_measured() -> None:
     assert "0% wait for a peer" in only(collective_exposed_share=0.3, collective_wait_share=0.0).seen
     assert "is not known" in only(collective_exposed_share=0.3).seen

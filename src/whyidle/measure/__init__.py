@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from whyidle.measure import (
     accumulation,
+    clock,
     collective,
     compute,
     idle,
@@ -52,7 +53,7 @@ ABSENT_IS_NONE = {
     "zero_grad_fills_per_step",
 }
 
-QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective, accumulation)
+QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective, accumulation, clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,9 @@ def measure(run: Run) -> Measured:
     analyses = [a for a, _ in usable]
     of_ranks, matched = together(analyses)
     parted = parts(of_ranks, () if matched else ("collective_wait_share",))
-    m = Measurements([*whole(of_ranks), *parted, *late.measure(analyses), *network.measure(analyses)])
+    m = Measurements(
+        [*whole(of_ranks), *parted, *late.measure(analyses), *network.measure(analyses), *clock.across(analyses)]
+    )
     sources = [a.t.steps.source for a in analyses]
     return Measured(
         traces=tuple(a.t.trace for a in analyses),

@@ -29,6 +29,8 @@ STACKS = "record with with_stack=True"
 LOADER = "record the loop over the DataLoader, with ProfilerActivity.CPU"
 TWO_STEPS = "call prof.step() once per iteration, for at least two"
 SIZES = "record two steps or more with a PyTorch that notes the sizes of collectives, or all ranks together"
+SAME = "record three steps or more that do the same"
+SAME_RANKS = "record all ranks together, in steps that do the same"
 SPEEDS = "record collectives of 16 MiB and more on GPUs that whyidle knows the links of, with PyTorch 2.3 or later"
 TRAINING = "record forward, backward and Optimizer.step, with ProfilerActivity.CPU as well as CUDA"
 RANKS = "record all ranks together, two steps or more"
@@ -108,6 +110,11 @@ CATALOG: dict[str, Quantity] = {
     "conv_search_share": Quantity("of window", "convolution algorithm search (cudnn.benchmark) after the first step, less what ordinary calls take", TWO_STEPS),
     "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
     "underfilled_share": Quantity("of window", "kernel time times the part of the multiprocessors without a block", "record on an NVIDIA GPU"),
+    # the same kernels, at the same place in every step
+    "kernel_slowdown": Quantity("times", "how much longer they take in the slowest step than in the fastest", SAME),
+    "slower_share": Quantity("of window", "what kernels take longer than they would in the fastest step", SAME),
+    "gpu_slowdown": Quantity("times", "how much longer they take on the slowest GPU than on the others", SAME_RANKS),
+    "slow_gpus": Quantity("text", "the ranks on which they take 5% longer and more; empty if there are none", SAME_RANKS),
     # compilation in steady state
     "recompile_steps": Quantity("steps", "steps after the first in which torch.compile or Triton compiles", TWO_STEPS),
     "recompile_share": Quantity("of window", "GPU idle while they do", TWO_STEPS),

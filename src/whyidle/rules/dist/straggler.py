@@ -31,7 +31,7 @@ class Straggler(Rule):
     needs = (("collective_wait_share",),)
     uses = (
         "collective_share", "late_share", "late_data_share", "late_compute_share", "late_gc_share", "late_host_share",
-        "late_ranks", "late_different_ranks", "late_steps",
+        "late_ranks", "late_different_ranks", "late_steps", "gpu_slowdown", "slow_gpus",
     )  # fmt: skip
     explains = ("peer_wait",)
 
@@ -53,9 +53,10 @@ class Straggler(Rule):
             f"GPUs spin in collectives, waiting for another rank, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence if ranks else self.alone_confidence,
-            seen=self._seen(waits, ranks) + self._why(m),
+            seen=self._seen(waits, ranks) + self._why(m) + self._clock(m),
             locations=m.one("collective_wait_share").locations,
             fixes=(
+                *self._cooler(m),
                 Fix(
                     "make the late rank as quick as the others: look at what it does while they wait",
                     f"whyidle TRACE_OF_{late}  # its own idle time and kernels, against those of another rank",
@@ -65,7 +66,7 @@ class Straggler(Rule):
                     edits=(Edit("scale_device", {"class": "collective_wait"}, {"factor": 0.0}),),
                 ),
             ),
-            candidates=("dist.input_straggler", "dist.length_imbalance", "host.gc_pause", "hw.thermal"),
+            candidates=("dist.input_straggler", "dist.length_imbalance", "host.gc_pause", "hw.thermal", "hw.power_cap"),
         )
 
     def _unclaimed(self, m: Measurements) -> float:
@@ -85,6 +86,27 @@ class Straggler(Rule):
         }
         said = [f"{what} ({part / late:.0%})" for what, part in parts.items() if late > 0 and part >= self.told * late]
         return f"; meanwhile the late one {', '.join(said)}" if said else ""
+
+    def _clock(self, m: Measurements) -> str:
+        """Return which GPUs are slow in themselves, where that was measured."""
+        ranks = str(m.one("slow_gpus").value) if "slow_gpus" in m else ""
+        if not ranks:
+            return ""
+        return (
+            f"; the same kernels take {m.get('gpu_slowdown', 1.0):.2f} times as long on the GPU of rank {ranks} as on the "
+            "others: a lower clock, or a neighbour"
+        )
+
+    def _cooler(self, m: Measurements) -> Iterator[Fix]:
+        if self._clock(m):
+            yield Fix(
+                "see why the clock of the slow GPU is lower, or leave its host out",
+                "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK  # on its host, while the job runs",
+                effort="setting",
+                applies=self.applies,
+                risk="none by looking",
+                edits=(Edit("scale_device", {"class": "collective_wait"}, {"factor": 0.0}),),
+            )
 
     def _seen(self, lost: float, ranks: list[Measurement]) -> str:
         if not ranks:
@@ -109,6 +131,15 @@ class Straggler(Rule):
             late_share=0.3,
             late_data_share=0.3,
             late_ranks="3",
+        ),
+        Fires(
+            "a GPU that is too hot",
+            collective_wait_share=0.1,
+            late_share=0.12,
+            late_compute_share=0.12,
+            late_ranks="3",
+            gpu_slowdown=1.15,
+            slow_gpus="3",
         ),
         Silent("collectives of equal length", collective_wait_share=0.004, collective_share=0.35),
     )

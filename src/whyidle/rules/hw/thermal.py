@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.limited import READ, proviso, saved
+
+
+class Thermal(Rule):
+    """The same kernels take longer in some steps than in others: the GPU's clock falls.
+
+    ## Why it costs time
+    A GPU that is too hot, or at its power limit, lowers its clock by 5% to more than 50%. All kernels that compute take
+    longer by that, and the GPU still counts as fully busy.
+
+    ## How we know
+    Kernels of the same name, as large and at the same place in the step do the same work. The larger part of
+    their time gets longer by the same factor in some steps, and next to none of it shorter; collectives, and
+    kernels that run beside one, are left out. In public recordings the median kernel of no step differs by
+    more than 0.7%.
+
+    The recording does not hold clocks or temperatures: heat, a power limit (`hw.power_cap`) and another process on the
+    same GPU (`hw.gpu_shared`) look the same. `nvidia-smi` tells them apart while the job runs.
+
+    ## When to ignore it
+    Kernels whose grid does not depend on their input, on inputs of changing size. If a single GPU of several is slow,
+    `dist.straggler` says so.
+    """
+
+    needs = (("kernel_slowdown", "slower_share"),)
+    uses = READ
+
+    slower = Threshold(
+        1.05, "times", source="public recordings vary by up to 1.007; clocks fall in steps of 1% and more"
+    )
+    confidence = Threshold(0.65, "probability", source="judgement, not calibrated yet: a neighbour looks the same")
+    applies = Threshold(0.4, "probability", source="judgement: cooling and limits are rarely the user's to change")
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        slowdown, share = m.number("kernel_slowdown"), m.number("slower_share")
+        if slowdown < self.slower:
+            return
+        lost = saved(m, share)
+        yield from self.finding(
+            f"The same kernels take up to {slowdown:.2f} times as long in some steps as in others, "
+            f"which costs {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.confidence,
+            seen=(
+                f"kernels that every step has take {slowdown:.2f} times as long in the slowest step as in the fastest; "
+                f"all together {share:.1%} of the time{proviso(m)}"
+            ),
+            locations=m.one("slower_share").locations,
+            fixes=(
+                Fix(
+                    "see why the clock falls while the job runs",
+                    "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK; nvidia-smi pmon -c 1\n"
+                    "# HW or SW thermal slowdown: cooling, another slot or host; SW power cap: nvidia-smi -pl WATTS;\n"
+                    "# a process of someone else: move one of the two",
+                    effort="setting",
+                    applies=self.applies,
+                    risk="none by looking; a higher power limit makes the GPU hotter",
+                    edits=(Edit("scale_device", {"class": "compute"}, {"factor": 1 / slowdown}),),
+                ),
+            ),
+            candidates=("hw.power_cap", "hw.gpu_shared"),
+        )
+
+    cases = (
+        Fires("throttles from the middle on", kernel_slowdown=1.3, slower_share=0.13),
+        Silent("steps as they usually vary", kernel_slowdown=1.007, slower_share=0.003),
+        Silent("a single slow step of many", kernel_slowdown=1.2, slower_share=0.01),
+        Silent("the host limits the step", kernel_slowdown=1.3, slower_share=0.05, gpu_limited_share=0.1),
+    )
