@@ -1,0 +1,167 @@
+"""A world with known truth: training jobs that are simulated, with faults of known kind and known cost.
+
+A job is run twice with one thing different, and the difference in step time is what the fault costs. The traces that a
+profiler would have recorded go to a folder; what is true of them goes beside it. Nothing here is imported by whyidle,
+nothing here imports whyidle, and nothing here is in its wheel. Run `python -m world --help`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from world import kineto, truth
+from world.calibrate import Calibrated, UnreachableError, calibrate
+from world.faults import CONTROLS, FAULTS, MISSPECIFIED
+from world.job import Data, Job
+from world.machine import GPUS
+from world.nets import FAMILIES as _NETS
+from world.nets import Work
+from world.process import Process
+from world.simulation import Run, run
+
+__all__ = [
+    "CONTROLS",
+    "FAMILIES",
+    "FAULTS",
+    "GPUS",
+    "MISSPECIFIED",
+    "Job",
+    "UnreachableError",
+    "healthy",
+    "simulate",
+]
+
+FAMILIES = tuple(_NETS)
+SCHEMA_VERSION = 1
+
+
+def healthy(family: str = "resnet", gpu: str | None = None, ranks: int = 1, seed: int = 0, steps: int = 10) -> Job:
+    """Return a job without faults. The seed also decides what is a matter of taste: GPU, compiled, how it logs."""
+    name = gpu or tuple(GPUS)[seed % 3]
+    pictures = family in {"cnn", "resnet", "diffusion"}
+    work = Work(precision="fp16" if GPUS[name].capability[0] < 8 else "bf16", compiled=pictures or seed % 2 == 1)
+    return Job(
+        family=family, gpu_name=name, ranks=ranks, seed=seed, steps=steps, work=work,
+        data=Data(batch_us=6_000.0),
+        copy="stream" if pictures else "pinned", copy_scale=0.25 if pictures else 1.0,
+        deferred_read=seed % 3 != 2, nanoseconds=seed % 2 == 0, stacks=seed % 4 == 3,
+    )  # fmt: skip
+
+
+def simulate(
+    family: str = "resnet",
+    faults: Mapping[str, float] | None = None,
+    control: str | None = None,
+    misspecified: str | None = None,
+    *,
+    gpu: str | None = None,
+    ranks: int = 1,
+    seed: int = 0,
+    steps: int = 10,
+    out: Path | None = None,
+    **recording: Any,
+) -> dict[str, Any]:
+    """Simulate a job, write its traces into `out` and what is true of it into `out`.truth.json; return the truth.
+
+    Args:
+        family: one of FAMILIES.
+        faults: severity by the id of a fault; severity is the share of the step time that its cure saves.
+        control: one of CONTROLS, a job that looks like a fault and has none.
+        misspecified: one of MISSPECIFIED, a world that is not the one that whyidle expects.
+        gpu: one of GPUS; the seed chooses by default.
+        ranks: processes, each with one GPU.
+        seed: of everything that is random.
+        steps: steps that are recorded.
+        out: a folder, made if it is not there; None writes nothing.
+        recording: fields of Job that say how it is recorded: dialect, nanoseconds, stacks, shapes, marks.
+
+    Raises:
+        UnreachableError: a severity cannot be reached in this job.
+    """
+    job = replace(healthy(family, gpu, ranks, seed, steps), **recording)
+    if control:
+        job = CONTROLS[control].change(job, run(job).step_us)
+    if misspecified:
+        job = MISSPECIFIED[misspecified](job)
+    found = calibrate(job, {FAULTS[name]: severity for name, severity in (faults or {}).items()})
+    done = run(found.with_all())
+    known = _known(done, found, faults or {}, control, misspecified)
+    if out is not None:
+        write(done, known, out)
+    return known
+
+
+def write(done: Run, known: dict[str, Any], out: Path) -> None:
+    """Write traces and truth."""
+    out.mkdir(parents=True, exist_ok=True)
+    for process in done.ranks:
+        kineto.write(process, out / kineto.file_name(process.rank))
+    out.with_name(out.name + ".truth.json").write_text(json.dumps(known, indent=1) + "\n")
+
+
+def _known(
+    done: Run, found: Calibrated, asked: Mapping[str, float], control: str | None, misspecified: str | None
+) -> dict[str, Any]:
+    step = done.step_us
+    faults = []
+    for fault, amount in zip(found.faults, found.amounts, strict=True):
+        without = run(found.without(frozenset({fault.id}))).step_us
+        severity = {"asked": asked[fault.id], "severity": 1 - without / step}
+        faults.append({"id": fault.id, **severity, "step_time_without_s": without / 1e6, "amount": amount})
+    everything = frozenset(fault.id for fault in found.faults)
+    job = done.job
+    about = {"family": job.family, "gpu": job.gpu.name, "ranks": job.ranks, "seed": job.seed, "steps": job.steps}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "simulated": True,
+        "job": {**about, "settings": asdict(job)},
+        "step_time_s": step / 1e6,
+        "faults": faults,
+        "calibrated": "together" if found.together else "alone",
+        "step_time_without_all_s": run(found.without(everything)).step_us / 1e6 if faults else None,
+        "also": _also(found.with_all(), step, asked),
+        "control": control,
+        "misspecified": misspecified,
+        "devices": [_device(process) for process in done.ranks],
+    }  # fmt: skip
+
+
+# What the jobs of this world have besides the fault that was put in, and how they run without it.
+LATENT: Mapping[str, tuple[Callable[[Job], bool], dict[str, Any]]] = {
+    "sync.scalar_read": (lambda job: job.metrics_every > 0, {"metrics_every": 0}),
+    "sync.framework": (lambda job: job.deferred_read, {"deferred_read": False}),
+    "transfer.pageable_h2d": (lambda job: job.copy != "stream", {"copy": "stream"}),
+    "host.launch_bound": (lambda job: not job.graphed, {"graphed": True}),
+    "compile.not_used": (lambda job: not job.work.compiled and not job.graphed, {}),
+}
+WORTH_KNOWING = 0.02  # of the step: what is worth less is not listed
+
+
+def _also(job: Job, step: float, asked: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return what else the job would gain by: a reader that names one of these is right, too."""
+    known = []
+    for name, (applies, fields) in LATENT.items():
+        if name in asked or not applies(job):
+            continue
+        cured = replace(job, **fields) if fields else replace(job, work=replace(job.work, compiled=True))
+        without = run(cured).step_us
+        if 1 - without / step >= WORTH_KNOWING:
+            known.append({"id": name, "severity": 1 - without / step, "step_time_without_s": without / 1e6})
+    return known
+
+
+def _device(process: Process) -> dict[str, Any]:
+    account = truth.account(process)
+    window = account.end - account.start
+    return {
+        "rank": process.rank,
+        "device": process.rank % 8,
+        "window_s": window / 1e6,
+        "busy_share": account.busy / window,
+        "idle_by_cause": {cause: us / window for cause, us in account.idle.items()},
+        "collective_wait_s": account.collective_wait / 1e6,
+    }

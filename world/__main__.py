@@ -1,0 +1,139 @@
+"""The command line: simulate one job.
+
+python -m world --family gpt --fault sync.scalar_read=0.2 --ranks 8 --seed 3 --out runs/gpt
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from world import CONTROLS, FAMILIES, FAULTS, GPUS, MISSPECIFIED, UnreachableError, simulate
+
+EXAMPLES = """\
+examples:
+  python -m world --family gpt --fault sync.scalar_read=0.2 --ranks 8 --seed 3 --out runs/gpt
+  python -m world --family resnet --fault input.workers_zero=0.2 --fault compute.channels_last=0.1 --out runs/two
+  python -m world --family bert --control python_behind_the_queue --out runs/control
+  python -m world --family cnn --gpu V100 --dialect 2021 --no-shapes --out runs/old
+  python -m world --list
+
+The traces go to DIR, what is true of them to DIR.truth.json beside it.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Simulate a job as the arguments say; return the exit code."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.list:
+        print(_known())
+        return 0
+    if given.out is None:
+        parser.error("--out DIR says where the traces go.")
+    if given.out.exists() and (not given.out.is_dir() or any(given.out.iterdir())) and not given.force:
+        parser.error(f"{given.out} is not empty. Name another folder, or add --force to write into it.")
+    faults = dict(_fault(parser, text) for text in given.fault)
+    for name in faults:
+        if given.ranks < FAULTS[name].min_ranks:
+            parser.error(f"{name} needs --ranks {FAULTS[name].min_ranks} or more.")
+    if given.control and given.ranks < CONTROLS[given.control].min_ranks:
+        parser.error(f"{given.control} needs --ranks {CONTROLS[given.control].min_ranks} or more.")
+    recording: dict[str, Any] = {
+        name: value
+        for name in ("dialect", "nanoseconds", "stacks", "shapes", "marks")
+        if (value := getattr(given, name)) is not None
+    }
+    try:
+        truth = simulate(
+            given.family, faults, given.control, given.misspecified,
+            gpu=given.gpu, ranks=given.ranks, seed=given.seed, steps=given.steps, out=given.out, **recording,
+        )  # fmt: skip
+    except UnreachableError as error:
+        print(f"world: {error} Try a smaller severity, another family or another seed.", file=sys.stderr)
+        return 2
+    if truth["calibrated"] == "alone":
+        print("world: these faults hide each other; each is worth what was asked without the other.", file=sys.stderr)
+    print(
+        json.dumps(
+            {
+                key: truth[key]
+                for key in ("step_time_s", "faults", "step_time_without_all_s", "control", "misspecified")
+            },
+            indent=1,
+        )
+    )
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "python -m world",
+        description="Simulate a training job with known faults.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--family", choices=FAMILIES, default="resnet")
+    add(
+        "--fault",
+        metavar="ID=SEVERITY",
+        action="append",
+        default=[],
+        help="share of the step time that the fault costs, 0 to 0.4; may be given twice",
+    )
+    add("--control", choices=CONTROLS, help="a job that looks like a fault and has none")
+    add("--misspecified", choices=MISSPECIFIED, help="a world that is not the usual one")
+    add("--gpu", choices=GPUS, help="by default the seed chooses")
+    add("--ranks", type=_ranks, default=1, help="1 to 16, one GPU each")
+    add("--seed", type=int, default=0)
+    add("--steps", type=_steps, default=10, help="steps that are recorded, 4 to 1000")
+    add("--dialect", choices=("2021", "today"), help="of the trace")
+    add("--nanoseconds", action=argparse.BooleanOptionalAction, help="decimals of microseconds")
+    add("--stacks", action=argparse.BooleanOptionalAction, help="Python frames")
+    add("--shapes", action=argparse.BooleanOptionalAction, help="sizes and types of operands")
+    add("--marks", action=argparse.BooleanOptionalAction, help="ProfilerStep ranges")
+    add("--out", type=Path, metavar="DIR")
+    add("--force", action="store_true", help="write into a folder that is not empty")
+    add("--list", action="store_true", help="list faults, controls and mis-specified worlds")
+    return parser
+
+
+def _fault(parser: argparse.ArgumentParser, text: str) -> tuple[str, float]:
+    name, _, severity = text.partition("=")
+    if name not in FAULTS:
+        parser.error(f"{name} is no fault of this world. `python -m world --list` lists them.")
+    try:
+        value = float(severity)
+    except ValueError:
+        parser.error(f"--fault {text}: write it as {name}=0.2, the share of the step time that it costs.")
+    if not 0 <= value <= 0.6:
+        parser.error(f"--fault {text}: the severity is a share from 0 to 0.6.")
+    return name, value
+
+
+def _ranks(text: str) -> int:
+    return _within(int(text), 1, 16)
+
+
+def _steps(text: str) -> int:
+    return _within(int(text), 4, 1000)
+
+
+def _within(value: int, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{value} is not from {low} to {high}")
+    return value
+
+
+def _known() -> str:
+    lines = ["faults:", *(f"  {fault.id:28} {fault.title} ({', '.join(fault.families)})" for fault in FAULTS.values())]
+    lines += ["controls:", *(f"  {control.name:28} {control.title}" for control in CONTROLS.values())]
+    return "\n".join([*lines, "mis-specified worlds:", *(f"  {name}" for name in MISSPECIFIED)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
