@@ -1,0 +1,135 @@
+"""Is each cause found where it is, and only there?
+
+Recall counts jobs: of those with the fault at 5% or more, where is it claimed (confidence 0.5 or more), at whatever
+severity. Precision counts claims at medium or above, over all jobs: a claim of what was not injected is wrong.
+Accepted numbers take what `alike` allows for a cause as a claim of it where it was injected. A wrong claim counts
+against the cause that it names and no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scoring.alike import answers, right
+from scoring.rates import Rate, f1
+from scoring.records import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Precision, recall and what they make together."""
+
+    precision: Rate
+    recall: Rate
+    f1: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CauseScore:
+    """One cause, by its id alone and with the answers that are accepted for it."""
+
+    cause: str
+    strict: Found
+    accepted: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """A fault for which something else was said."""
+
+    injected: str
+    said: str
+    jobs: int
+
+
+def score_causes(outcomes: Sequence[Outcome]) -> tuple[CauseScore, ...]:
+    """Return a score for each cause that was injected or wrongly claimed."""
+    injected = {fault.id for outcome in outcomes for fault in outcome.truth.faults}
+    claimed = {rule for outcome in outcomes for rule in grave_claims(outcome)}
+    return tuple(
+        CauseScore(cause, _found(outcomes, cause, strict=True), _found(outcomes, cause, strict=False))
+        for cause in sorted(injected | claimed)
+    )
+
+
+def score_all_causes(outcomes: Sequence[Outcome]) -> CauseScore:
+    """Return the score over all causes, each fault and each claim counted once."""
+
+    def found(*, strict: bool) -> Found:
+        recall = [claims(outcome, fault.id, strict=strict) for outcome in outcomes for fault in outcome.truth.counted]
+        precision = [
+            right(rule, causes_of(outcome), strict=strict) for outcome in outcomes for rule in grave_claims(outcome)
+        ]
+        return _together(Rate.among(precision), Rate.among(recall))
+
+    return CauseScore("all causes", found(strict=True), found(strict=False))
+
+
+def _found(outcomes: Iterable[Outcome], cause: str, *, strict: bool) -> Found:
+    recall, precision = [], []
+    for outcome in outcomes:
+        if any(fault.id == cause for fault in outcome.truth.counted):
+            recall.append(claims(outcome, cause, strict=strict))
+        injected = causes_of(outcome)
+        instead = answers(cause) if cause in injected and not strict else frozenset()
+        precision += [
+            right(rule, injected, strict=strict) for rule in grave_claims(outcome) if rule == cause or rule in instead
+        ]
+    return _together(Rate.among(precision), Rate.among(recall))
+
+
+def _together(precision: Rate, recall: Rate) -> Found:
+    return Found(precision, recall, f1(precision, recall))
+
+
+def claims(outcome: Outcome, cause: str, *, strict: bool) -> bool:
+    """Say whether a report claims a cause."""
+    return any(right(claim.rule, (cause,), strict=strict) for claim in outcome.claims)
+
+
+def grave_claims(outcome: Outcome) -> set[str]:
+    """Return the rules that a report claims at medium or above, each once however often it is found."""
+    return {finding.rule for finding in outcome.findings if finding.claim and finding.grave}
+
+
+def causes_of(outcome: Outcome) -> tuple[str, ...]:
+    """Return what is wrong with a job, however small."""
+    return tuple(fault.id for fault in outcome.truth.faults)
+
+
+def missed(outcomes: Iterable[Outcome]) -> tuple[Confusion, ...]:
+    """Return what is said instead of faults that nobody claims, the most frequent first."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for outcome in outcomes:
+        for fault in outcome.truth.counted:
+            if not claims(outcome, fault.id, strict=False):
+                counted[fault.id, _instead(outcome, fault.id)] += 1
+    return _most(counted)
+
+
+def false_claims(outcomes: Iterable[Outcome]) -> tuple[Confusion, ...]:
+    """Return the wrong claims at medium or above and what was injected instead, the most frequent first."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for outcome in outcomes:
+        injected = causes_of(outcome)
+        there = " + ".join(injected) or outcome.truth.control or "healthy"
+        counted.update((there, rule) for rule in grave_claims(outcome) if not right(rule, injected, strict=False))
+    return _most(counted)
+
+
+def _most(counted: Counter[tuple[str, str]]) -> tuple[Confusion, ...]:
+    return tuple(Confusion(*pair, jobs) for pair, jobs in sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _instead(outcome: Outcome, cause: str) -> str:
+    if outcome.failure:
+        return outcome.failure
+    if not outcome.findings:
+        return "nothing"
+    first = outcome.findings[0]
+    hedged = [finding for finding in outcome.findings if right(finding.rule, (cause,), strict=False)]
+    if hedged:
+        return f"{hedged[0].rule}, as a suggestion only"
+    return first.rule if first.claim else f"{first.rule}, as a suggestion"

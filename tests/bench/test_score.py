@@ -1,0 +1,543 @@
+"""The arithmetic of the accuracy scoreboard, on truths and reports that are written here."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+import whyidle
+from scoring import Outcome, judge_failure, judge_one, score, truth_of
+from scoring.alarms import score_alarms
+from scoring.alike import ALIKE, answers, right
+from scoring.attribution import errors_of, score_attribution
+from scoring.board import worlds
+from scoring.calibration import calibrate
+from scoring.cases import FILES, ask, by_kind
+from scoring.causes import false_claims, missed, score_all_causes, score_causes
+from scoring.corpus import Known, busy_errors, verdict
+from scoring.jobs import limited
+from scoring.loss import score_loss
+from scoring.matrix import Asked, matrix, not_offered
+from scoring.order import score_order
+from scoring.peer_answers import WORDS, score_peers
+from scoring.peers import advice, largest, rank_of
+from scoring.rates import Rate, Spread, f1, wilson
+from scoring.records import Fault, PeerSaid, Said, Truth
+from scoring.show import WIDTH, boards, table
+from tests.conftest import CORPUS
+from whyidle.errors import WhyIdleError
+from whyidle.model.finding import DeviceBusy, Finding, Report, RunInfo, Summary
+
+
+def job(faults=(), name="job", family="gpt", **more):
+    """A truth: faults as (id, severity), reached as asked."""
+    faults = tuple(Fault(cause, severity, severity) for cause, severity in faults)
+    return Truth(name, family, seed=0, ranks=1, faults=faults, **more)
+
+
+def outcome(faults=(), *findings, truth=None, **more):
+    """An outcome: findings as (rule, severity, confidence, lost_share), what is left out as given here."""
+    said = tuple(Said(rule, *rest, *("high", 0.9, 0.3)[len(rest) :]) for rule, *rest in findings)
+    return Outcome(truth or job(faults), said, **more)
+
+
+def report(*findings, judged=True, **summary):
+    made = tuple(Finding(rule, severity, confidence, "", lost) for rule, severity, confidence, lost in findings)
+    return Report(RunInfo(), Summary("verdict", gpu_idle_share=0.5, gpu_busy_share=0.5, **summary), made, judged=judged)
+
+
+def one(scores, cause):
+    return next(row for row in scores if row.cause == cause)
+
+
+WRITTEN = {
+    "job": {"family": "gpt", "gpu": "A100", "ranks": 2, "seed": 3, "steps": 6},
+    "faults": [{"id": "sync.scalar_read", "asked": 0.2, "severity": 0.19, "step_time_without_s": 0.1}],
+    "control": None,
+    "misspecified": None,
+    "devices": [
+        {"rank": 0, "device": 0, "window_s": 3.0, "busy_share": 0.8, "idle_by_cause": {"python": 0.2}},
+        {"rank": 1, "device": 0, "window_s": 1.0, "busy_share": 0.4, "idle_by_cause": {"python": 0.4, "gc": 0.2}},
+    ],
+}
+
+
+class TestRates:
+    def test_wilson_is_the_textbook_interval(self):
+        assert wilson(9, 10) == pytest.approx((0.5958, 0.9821), abs=1e-4)
+        assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
+        assert wilson(10, 10)[1] == pytest.approx(1.0)
+
+    def test_nothing_of_nothing_is_unknown(self):
+        assert Rate.of(0, 0).ratio is None
+
+    def test_f1_is_the_harmonic_mean(self):
+        assert f1(Rate.of(1, 2), Rate.of(4, 4)) == pytest.approx(2 / 3)
+
+    def test_f1_of_nothing_found_is_zero_and_of_nothing_asked_unknown(self):
+        assert f1(Rate.of(0, 0), Rate.of(0, 3)) == 0.0
+        assert f1(Rate.of(0, 4), Rate.of(0, 0)) is None
+        assert f1(Rate.of(0, 0), Rate.of(1, 3)) is None  # found, but at low severity only
+
+    def test_spread_keeps_the_sign_in_its_bias(self):
+        spread = Spread.of([-3.0, 1.0])
+        assert (spread.n, spread.mean, spread.max, spread.bias) == (2, 2.0, 3.0, -1.0)
+        assert Spread.of([]) == Spread(0)
+
+
+class TestTruth:
+    def test_devices_are_weighted_by_their_windows(self):
+        truth = truth_of(WRITTEN)
+        assert truth.idle_by_cause == pytest.approx({"python": 0.25, "gc": 0.05})
+        assert truth.busy_share == pytest.approx(0.7)
+
+    def test_its_name_tells_jobs_apart(self):
+        assert truth_of(WRITTEN).name == "gpt sync.scalar_read=0.2 ranks 2 seed 3"
+        broken = truth_of({**WRITTEN, "faults": [], "control": "pinned", "misspecified": "two_threads"})
+        assert broken.name == "gpt pinned (two_threads) ranks 2 seed 3"
+        assert broken.harmless
+        assert not broken.healthy
+
+    def test_a_fault_counts_from_five_whole_points(self):
+        assert not job([("a.b", 0.0449)]).counted
+        assert job([("a.b", 0.0496)]).counted
+
+
+class TestJudging:
+    def test_a_report_becomes_what_is_scored(self):
+        judged = judge_one(WRITTEN, report(("sync.scalar_read", "high", 0.8, 0.2), idle_by_cause={"python": 0.5}))
+        assert judged.findings == (Said("sync.scalar_read", "high", 0.8, 0.2),)
+        assert judged.idle_by_cause == {"python": 0.5}
+        assert judged.failure is None
+
+    def test_that_nothing_is_wrong_is_no_cause(self):
+        assert judge_one(WRITTEN, report(("none.compute_bound", "low", 0.95, 0.0))).findings == ()
+
+    def test_exit_code_2_is_a_miss_whatever_it_lists(self):
+        judged = judge_one(WRITTEN, report(("sync.scalar_read", "low", 0.8, 0.04), judged=False))
+        assert judged.failure == "not judged"
+        assert judged.findings
+        assert score_all_causes([judged]).strict.recall == Rate.of(0, 1)
+        assert score([judged]).failed[0].job == judged.truth.name
+
+    def test_a_crash_is_a_miss_and_listed(self):
+        board = score([judge_failure(WRITTEN, "crash", "ValueError: no")])
+        assert board.all_causes.accepted.recall == Rate.of(0, 1)
+        assert board.attribution.without == 1
+        assert (board.failed[0].failure, board.failed[0].why) == ("crash", "ValueError: no")
+
+
+class TestCauses:
+    def test_precision_and_recall_of_one_cause(self):
+        jobs = [
+            outcome([("sync.scalar_read", 0.1)], ["sync.scalar_read"]),
+            outcome([("sync.scalar_read", 0.1)]),
+            outcome([], ["sync.scalar_read"]),
+            outcome([("dist.straggler", 0.1)], ["sync.scalar_read"], ["dist.straggler"]),
+        ]
+        scored = one(score_causes(jobs), "sync.scalar_read").strict
+        assert scored.recall == Rate.of(1, 2)
+        assert scored.precision == Rate.of(1, 3)
+        assert scored.f1 == pytest.approx(0.4)
+
+    def test_a_suggestion_is_no_claim(self):
+        hedged = outcome([("sync.scalar_read", 0.1)], ["sync.scalar_read", "high", 0.49])
+        assert score_all_causes([hedged]).accepted.recall == Rate.of(0, 1)
+        assert score_all_causes([hedged]).accepted.precision.n == 0
+
+    def test_a_low_claim_finds_a_fault_and_is_no_false_positive(self):
+        low = outcome([("sync.scalar_read", 0.05)], ["sync.scalar_read", "low"], ["host.gc_pause", "low"])
+        scored = score_all_causes([low]).strict
+        assert scored.recall == Rate.of(1, 1)
+        assert scored.precision.n == 0
+
+    def test_a_small_fault_need_not_be_found_but_may_be_claimed(self):
+        small = outcome([("sync.scalar_read", 0.02)], ["sync.scalar_read", "medium"])
+        scored = one(score_causes([small]), "sync.scalar_read").strict
+        assert scored.recall.n == 0
+        assert scored.precision == Rate.of(1, 1)
+
+    def test_the_same_rule_twice_is_one_claim(self):
+        assert score_all_causes([outcome([], ["host.gc_pause"], ["host.gc_pause"])]).strict.precision == Rate.of(0, 1)
+
+    def test_what_a_trace_cannot_tell_apart_is_accepted_and_not_strictly_right(self):
+        scored = one(score_causes([outcome([("input.storage", 0.1)], ["input.workers_too_few"])]), "input.storage")
+        assert (scored.strict.recall.hits, scored.accepted.recall.hits) == (0, 1)
+        assert (scored.strict.precision.n, scored.accepted.precision) == (0, Rate.of(1, 1))
+        assert scored.accepted.f1 == 1.0
+
+    def test_a_wrong_claim_counts_against_the_cause_that_it_names_only(self):
+        jobs = [
+            outcome([("sync.framework", 0.1)], ["sync.framework"]),
+            outcome([("host.gc_pause", 0.1)], ["sync.scalar_read"]),
+        ]
+        assert one(score_causes(jobs), "sync.framework").accepted.f1 == 1.0
+        assert one(score_causes(jobs), "sync.scalar_read").accepted.precision == Rate.of(0, 1)
+        assert [(row.injected, row.said) for row in false_claims(jobs)] == [("host.gc_pause", "sync.scalar_read")]
+
+    def test_what_was_said_instead_is_counted(self):
+        jobs = [
+            outcome([("input.storage", 0.1)], ["host.gc_pause"]),
+            outcome([("input.storage", 0.1)], ["host.gc_pause"]),
+            outcome([("input.storage", 0.1)], ["host.gc_pause"], ["input.storage", "high", 0.3]),
+            outcome([("input.storage", 0.1)]),
+        ]
+        assert [(row.said, row.jobs) for row in missed(jobs)] == [
+            ("host.gc_pause", 2),
+            ("input.storage, as a suggestion only", 1),
+            ("nothing", 1),
+        ]
+
+
+class TestAlike:
+    def test_the_table_has_a_reason_per_line(self):
+        assert all(row.why and row.truths and row.answers for row in ALIKE)
+
+    def test_a_cause_is_its_own_answer(self):
+        assert answers("dist.straggler") == {"dist.straggler"}
+
+    def test_one_way_is_one_way(self):
+        assert right("sync.scalar_read", ("sync.framework",), strict=False)
+        assert not right("sync.framework", ("sync.scalar_read",), strict=False)
+
+    def test_it_knows_the_taxonomy_only(self):
+        path = CORPUS.parent / "cases" / "taxonomy.json"
+        if not path.exists():
+            pytest.skip("no taxonomy here: it stands beside the corpus, set WHYIDLE_CORPUS")
+        known = json.loads(path.read_text())
+        named = {cause for row in ALIKE for cause in (*row.truths, *row.answers)}
+        named |= {cause for row in WORDS for cause in row.names}
+        assert named <= known.keys()
+
+
+class TestAttribution:
+    def test_errors_are_in_points_over_the_causes_of_both(self):
+        errors = errors_of({"python": 0.20, "gc": 0.0004}, {"python": 0.25, "data_wait": 0.01})
+        assert errors == pytest.approx({"python": 5.0, "data_wait": 1.0})
+
+    def test_a_job_is_as_wrong_as_its_worst_cause(self):
+        jobs = [
+            outcome(truth=job(name="good", idle_by_cause={"gc": 0.1}), idle_by_cause={"gc": 0.11}, busy_share=1.0),
+            outcome(truth=job(name="bad", idle_by_cause={"gc": 0.1}), idle_by_cause={"gc": 0.05}, busy_share=0.97),
+            outcome(truth=job(name="none")),
+        ]
+        scored = score_attribution(jobs)
+        assert scored.points.n == 2
+        assert scored.points.mean == pytest.approx(3.0)
+        assert scored.points.bias == pytest.approx(-2.0)
+        assert scored.within == Rate.of(1, 2)
+        assert [(worst.job, worst.cause) for worst in scored.worst] == [("bad", "gc"), ("good", "gc")]
+        assert scored.without == 1
+        assert one(scored.by_cause, "gc").points.mean == pytest.approx(3.0)
+        assert scored.busy_points.max == pytest.approx(3.0)
+
+
+class TestOrder:
+    def test_top_1_and_top_3_count_suggestions_as_the_reader_sees_them(self):
+        first = outcome([("sync.scalar_read", 0.1)], ["sync.scalar_read", "medium", 0.3])
+        third = outcome([("sync.scalar_read", 0.2)], ["a.a"], ["b.b"], ["sync.scalar_read"])
+        fourth = outcome([("sync.scalar_read", 0.2)], ["a.a"], ["b.b"], ["c.c"], ["sync.scalar_read"])
+        main = score_order([first, third, fourth]).main
+        assert main.top1 == Rate.of(1, 3)
+        assert main.top3 == Rate.of(2, 3)
+
+    def test_by_severity_and_family(self):
+        jobs = [
+            outcome(truth=job([("a.b", 0.02)], family="gpt")),
+            outcome([], ["a.b"], truth=job([("a.b", 0.4)], family="resnet")),
+            outcome([], ["a.b"], truth=job([("a.b", 0.1)], family="resnet")),
+        ]
+        order = score_order(jobs)
+        assert [(row.label, row.top1.n, row.top1.hits) for row in order.by_severity] == [
+            ("2.0%", 1, 0),
+            ("10.0%", 1, 1),
+            ("40.0%", 1, 1),
+        ]
+        assert [(row.label, row.top1.n) for row in order.by_family] == [("resnet", 2)]
+        assert order.main.top1 == Rate.of(2, 2)
+
+    def test_accepted_answers_count_apart(self):
+        order = score_order([outcome([("input.storage", 0.2)], ["input.cpu_transform"])])
+        assert (order.main.top1.hits, order.main.top1_accepted.hits) == (0, 1)
+
+    def test_of_a_pair_one_first_or_both_in_three(self):
+        pair = [("sync.scalar_read", 0.1), ("dist.straggler", 0.1)]
+        jobs = [
+            outcome(pair, ["dist.straggler"], ["x.x"], ["sync.scalar_read"]),
+            outcome(pair, ["sync.scalar_read"], ["sync.scalar_read"]),
+            outcome(pair, ["x.x"], ["sync.scalar_read"], ["dist.straggler"]),
+            outcome([("sync.scalar_read", 0.1), ("dist.straggler", 0.02)]),
+        ]
+        pairs = score_order(jobs).pairs
+        assert pairs.top1 == Rate.of(2, 3)
+        assert pairs.both_in_top3 == Rate.of(2, 3)
+        assert pairs.left_out == 1
+        assert score_order(jobs).main.top1.n == 0
+
+
+def test_lost_share_is_compared_with_the_severity_of_single_faults():
+    jobs = [
+        outcome([("dist.straggler", 0.2)], ["x.x", "high", 0.9, 0.9], ["dist.straggler", "high", 0.9, 0.25]),
+        outcome([("input.storage", 0.1)], ["input.workers_too_few", "low", 0.4, 0.07]),
+        outcome([("input.storage", 0.1), ("dist.straggler", 0.1)], ["dist.straggler"]),
+        outcome([("input.storage", 0.1)]),
+    ]
+    loss = score_loss(jobs)
+    assert loss.points.n == 2
+    assert loss.points.mean == pytest.approx(4.0)
+    assert loss.points.bias == pytest.approx(1.0)
+    assert [row.cause for row in loss.by_cause] == ["dist.straggler", "input.storage"]
+
+
+def test_alarms_are_counted_by_job_and_listed_by_finding():
+    jobs = [
+        outcome([], ["a.a", "high", 0.3], ["b.b", "medium"], truth=job(name="ill")),
+        outcome([], ["a.a", "low", 0.3], truth=job(name="fine")),
+        outcome([], ["c.c", "low"], truth=job(name="looks ill", control="pinned")),
+        outcome([("a.a", 0.2)], ["a.a"]),
+    ]
+    healthy, control = score_alarms(jobs)
+    assert (healthy.high, healthy.medium, healthy.claim) == (Rate.of(1, 2), Rate.of(1, 2), Rate.of(1, 2))
+    assert [(alarm.job, alarm.rule) for alarm in healthy.listed] == [("ill", "a.a"), ("ill", "b.b")]
+    assert (control.high, control.claim) == (Rate.of(0, 1), Rate.of(1, 1))
+
+
+def test_confidence_is_binned_and_compared_with_being_right():
+    jobs = [
+        outcome([("a.a", 0.02)], ["a.a", "high", 0.95], ["b.b", "medium", 0.9]),
+        outcome([], ["a.a", "medium", 0.4], ["a.a", "low", 0.95]),
+        outcome([("input.storage", 0.2)], ["input.workers_too_few", "high", 0.5], ["x.x", "high", 1.0]),
+    ]
+    bins = {(row.low, row.high): row for row in calibrate(jobs)}
+    assert bins[0.9, 1.0].right == Rate.of(1, 3)
+    assert bins[0.9, 1.0].said == pytest.approx(0.95)
+    assert bins[0.3, 0.5].right == Rate.of(0, 1)
+    assert (bins[0.5, 0.7].right.hits, bins[0.5, 0.7].right_strict.hits) == (1, 0)
+    assert bins[0.7, 0.8].said is None
+
+
+class TestTargets:
+    def test_all_are_met_by_a_tool_that_is_right(self):
+        truth = job([("dist.straggler", 0.2)], idle_by_cause={"peer_wait": 0.2}, busy_share=0.8)
+        found = outcome([], ["dist.straggler"], truth=truth, idle_by_cause={"peer_wait": 0.2}, busy_share=0.8)
+        quiet = [outcome(truth=job(control=control), idle_by_cause={}, busy_share=1.0) for control in (None, "pinned")]
+        assert [target.met for target in score([found, *quiet]).targets] == [True] * 5
+
+    def test_none_is_met_by_one_that_is_silent_or_cries(self):
+        silent = outcome([("dist.straggler", 0.2)])
+        cries = [outcome([], ["a.a", "high"], truth=job(control=control)) for control in (None, "pinned")]
+        board = score([silent, *cries])
+        assert [target.met for target in board.targets] == [False, None, False, False, False]
+
+    def test_without_attribution_in_one_job_the_target_is_missed(self):
+        good = outcome(truth=job(idle_by_cause={"gc": 0.1}), idle_by_cause={"gc": 0.1})
+        assert [t.met for t in score([good]).targets if "idle by cause" in t.goal] == [True]
+        assert [t.met for t in score([good, outcome()]).targets if "idle by cause" in t.goal] == [False]
+
+
+def test_broken_worlds_have_a_board_of_their_own():
+    jobs = [outcome(), outcome(truth=job(misspecified="lost_events"))]
+    assert {name: board.jobs for name, board in worlds(jobs).items()} == {"matched": 1, "mis-specified": 1}
+
+
+class TestPeers:
+    def test_a_coarse_word_is_right_and_names_nothing(self):
+        said = (PeerSaid("hta", 0.35, ("host_wait",)),)
+        jobs = [outcome([("sync.scalar_read", 0.1)], ["sync.scalar_read"], peers=said, truth=None, busy_share=0.7)]
+        ours, hta = score_peers(jobs)
+        assert (ours.peer, ours.names.hits) == ("whyidle", 1)
+        assert (hta.covers, hta.names) == (Rate.of(1, 1), Rate.of(0, 1))
+
+    def test_a_word_that_says_what_to_change_names_the_cause(self):
+        single = (PeerSaid("gpuidle", 0.2, ("dataloader_single",)),)
+        jobs = [
+            outcome([("input.workers_zero", 0.1)], peers=single),
+            outcome([("input.storage", 0.1)], peers=single),
+            outcome([], peers=single),
+            outcome([], peers=(PeerSaid("gpuidle", crashed="ValueError"),)),
+        ]
+        _, peer = score_peers(jobs)
+        assert (peer.covers.hits, peer.names.hits) == (2, 1)
+        assert peer.alarms == Rate.of(1, 2)
+        assert peer.crashed == 1
+        assert [row.cause for row in peer.by_cause] == ["input.storage", "input.workers_zero"]
+
+    def test_idle_shares_are_compared_in_points(self):
+        truth = job([("input.storage", 0.1)], busy_share=0.8)
+        _, peer = score_peers([outcome(truth=truth, peers=(PeerSaid("tb", 0.25),))])
+        assert peer.idle_points.bias == pytest.approx(5.0)
+
+    def test_nobody_asked_is_no_row(self):
+        assert score_peers([outcome()]) == ()
+
+    def test_every_word_has_a_reason(self):
+        assert all(word.why and word.covers for word in WORDS)
+
+    def test_parts_count_from_five_percent_and_advice_by_its_words(self):
+        assert largest({"idle": 0.2, "exposed_comm": 0.04, "exposed_memcpy": 0.3}) == ["exposed_memcpy", "idle"]
+        assert advice("33.4% of the step time is in DataLoader. You could") == ["dataloader"]
+        assert advice("GPU 0 has low utilization. You could") == ["low_utilization"]
+
+
+def test_files_are_given_to_peers_by_rank(tmp_path):
+    names = ["rank10.json.gz", "rank2.json.gz", "rank0.json.gz"]
+    assert sorted((tmp_path / name for name in names), key=rank_of)[-1].name == "rank10.json.gz"
+
+
+def loop():
+    while True:
+        pass
+
+
+def test_a_loop_without_end_costs_one_job():
+    with pytest.raises(TimeoutError, match=r"0\.01 s"), limited(0.01):
+        loop()
+
+
+def spec(families=("gpt", "dlrm"), severities=(0.02, 0.1, 0.2), min_ranks=1):
+    return SimpleNamespace(families=families, severities=severities, min_ranks=min_ranks)
+
+
+WORLD = SimpleNamespace(
+    FAMILIES=("gpt", "dlrm"),
+    FAULTS={
+        "input.storage": spec(),
+        "input.cpu_transform": spec(),
+        "dist.straggler": spec(families=("gpt",), min_ranks=8),
+        "sync.scalar_read": spec(severities=(0.02, 0.1)),
+    },
+    CONTROLS={"pinned": spec(families=("dlrm",))},
+    MISSPECIFIED=("lost_events",),
+)
+
+
+class TestMatrix:
+    def test_it_has_each_job_once_and_the_same_every_time(self):
+        asked = Asked(severities=(0.1, 0.2), seeds=(0, 1), pairs=5, misspecified=3)
+        jobs = matrix(WORLD, asked)
+        assert jobs == matrix(WORLD, asked)
+        assert len(set(jobs)) == len(jobs) == len({job.name for job in jobs})
+
+    def test_it_keeps_to_what_the_world_offers(self):
+        asked = Asked(severities=(0.1, 0.2), pairs=0, misspecified=0)
+        singles = [job for job in matrix(WORLD, asked) if job.faults]
+        assert len(singles) == 12
+        assert {job.family for job in singles if job.faults[0][0] == "dist.straggler"} == {"gpt"}
+        assert {job.ranks for job in singles if job.faults[0][0] == "dist.straggler"} == {8}
+        assert not_offered(WORLD, asked) == 2
+
+    def test_healthy_jobs_and_controls_can_be_had_alone(self):
+        asked = Asked(faults=("dist.*",), severities=(), pairs=0, misspecified=0)
+        assert [job.name for job in matrix(WORLD, asked)] == [
+            "gpt-healthy-r1-s0",
+            "dlrm-healthy-r1-s0",
+            "dlrm-healthy-control_pinned-r1-s0",
+        ]
+
+    def test_no_pair_has_one_answer_for_both(self):
+        pairs = [dict(job.faults).keys() for job in matrix(WORLD, Asked(pairs=99)) if len(job.faults) == 2]
+        assert pairs
+        assert {"input.storage", "input.cpu_transform"} not in pairs
+
+    def test_a_name_that_fits_nothing_is_refused(self):
+        with pytest.raises(ValueError, match="rabbit"):
+            matrix(WORLD, Asked(families=("rabbit",)))
+
+
+class TestCases:
+    CASE = {
+        "id": "case-1",
+        "minimal_input": {"kind": "util_curve", "csv": "t,util\n0,1\n"},
+        "input_provenance": "0/80% reported; cycle ours",
+        "expected_cause": "input.storage",
+        "look_alikes": ["pause.evaluation"],
+        "case_kind": "positive",
+    }
+
+    def test_a_kind_that_nothing_reads_is_counted_and_not_scored(self):
+        (kind,) = by_kind([ask(self.CASE)])
+        assert (kind.kind, kind.cases, kind.read) == ("util_curve", 1, 0)
+        assert kind.reported.n == kind.filled_in.n == 0
+
+    def test_with_a_reader_a_refused_one_is_a_miss(self):
+        def reads(paths):
+            return report(("input.workers_too_few", "high", 0.9, 0.3))
+
+        def refuses(paths):
+            raise WhyIdleError("no")
+
+        reported = {**self.CASE, "input_provenance": "all reported"}
+        (kind,) = by_kind([ask(self.CASE, reads), ask(reported, reads), ask(reported, refuses)])
+        assert kind.read == 2
+        assert kind.filled_in == Rate.of(1, 1)
+        assert kind.reported == Rate.of(1, 2)
+
+    def test_a_negative_case_asks_that_its_look_alikes_are_not_found(self):
+        negative = {**self.CASE, "case_kind": "negative", "expected_cause": "none.clean"}
+        assert ask(negative, lambda paths: report()).right
+        assert not ask(negative, lambda paths: report(("pause.evaluation", "low", 0.3, 0.03))).right
+
+    def test_a_kind_without_a_file_of_its_own_is_not_read(self):
+        config = {**self.CASE, "minimal_input": {"kind": "config", "data": {}}}
+        assert "config" not in FILES
+        assert ask(config).said is None
+
+
+class TestCorpus:
+    def test_busy_shares_are_compared_over_the_steps_where_there_are_any(self):
+        facts = {
+            "devices": {
+                "0": {"busy_share_of_gpu_span": 0.9, "busy_share_of_step_window": 0.5},
+                "1": {"busy_share_of_gpu_span": 0.4},
+            }
+        }
+        seen = report(devices=(DeviceBusy(0, 0, 0.52, 1.0), DeviceBusy(0, 1, 0.39, 1.0)))
+        assert [error.points for error in busy_errors("x", facts, seen)] == pytest.approx([2.0, -1.0])
+
+    def test_what_is_known_is_first_or_claimed_or_absent(self):
+        seen = report(("host.gc_pause", "high", 0.9, 0.3), ("input.storage", "medium", 0.5, 0.1))
+
+        def right(place, cause, said=seen):
+            return verdict(Known("x", place, cause, "why"), "x", said).right
+
+        assert right("first", "host.gc_pause")
+        assert not right("first", "input.storage")
+        assert right("claimed", "input.cpu_transform")
+        assert not right("claimed", "dist.straggler")
+        assert right("absent", "sync.*")
+        assert not right("absent", "input.*")
+        assert not right("absent", "sync.*", "crash: ValueError")
+
+
+class TestShown:
+    def test_a_board_fits_the_screen_and_names_everything(self):
+        long = job([("transfer.pageable_h2d", 0.2)], name="x" * 200)
+        crashed = judge_failure(long, "crash", "y" * 300)
+        shown = list(boards(worlds([outcome([], ["a.a", "high"]), crashed, outcome(truth=job(control="pinned"))])))
+        assert max(map(len, shown)) <= WIDTH
+        text = "\n".join(shown)
+        for part in ("NOT MET", "transfer.pageable_h2d", "crash", "a.a", "healthy", "control"):
+            assert part in text
+
+    def test_a_table_is_aligned(self):
+        assert list(table(("name", "n"), [("a", "100")])) == ["", "name    n", "a     100"]
+        assert list(table(("name", "n"), [])) == []
+
+
+def test_a_board_is_json():
+    from dataclasses import asdict
+
+    jobs = [outcome([("a.a", 0.1)], ["a.a"], peers=(PeerSaid("hta", 0.1, ("host_wait",)),)), outcome()]
+    assert json.loads(json.dumps(asdict(score(jobs))))["jobs"] == 2
+
+
+def test_the_demo_is_judged_as_a_user_would_see_it():
+    from whyidle import demo  # its recordings ship with the package
+
+    recording = f"{next(iter(demo.__path__))}/before.json.gz"
+    truth = job([("input.workers_zero", 0.5)], busy_share=0.456, idle_by_cause={"data_wait": 0.54})
+    board = score([judge_one(truth, whyidle.diagnose([recording]))])
+    assert board.order.main.top1 == Rate.of(1, 1)
+    assert board.attribution.within == Rate.of(1, 1)
