@@ -117,7 +117,7 @@ def test_what_a_late_host_did_is_not_lost_twice(measured: dict[str, Value]) -> N
 
 @given(attributions(CAUSES))
 def test_no_idle_time_is_lost_twice_but_to_a_read_that_delays_other_work(measured: dict[str, Value]) -> None:
-    """A loader that starts late because of a read has two remedies; host.* findings leave the read its part."""
+    """A checkpoint that starts late because of a read has two remedies; host.* findings leave the read its part."""
     lost = lost_shares(measured)
     without_reads = sum(value for rule, value in lost.items() if not rule.startswith(("sync.", "transfer.")))
     assert without_reads <= float(measured["gpu_idle_share"]) + 1e-9

@@ -53,7 +53,7 @@ ABSENT_IS_NONE = {
     "zero_grad_fills_per_step",
 }
 
-QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective, accumulation, clock)
+QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective, accumulation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def measure(run: Run) -> Measured:
     of_ranks, matched = together(analyses)
     parted = parts(of_ranks, () if matched else ("collective_wait_share",))
     m = Measurements(
-        [*whole(of_ranks), *parted, *late.measure(analyses), *network.measure(analyses), *clock.across(analyses)]
+        [*whole(of_ranks), *parted, *late.measure(analyses), *network.measure(analyses), *clock.measure(analyses)]
     )
     sources = [a.t.steps.source for a in analyses]
     return Measured(

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.late import named
-from whyidle.measure.rows import Index, Mask
+from whyidle.measure.rows import Index, marked
 from whyidle.measure.timeline import pick
 from whyidle.model.evidence import Kind
+from whyidle.model.finding import Location
 from whyidle.model.intervals import overlap, union
 from whyidle.model.measurement import Measurement
 
@@ -39,13 +40,34 @@ class Same:
     lengths: Lengths
     row: Index  # the first of each kernel
     place: Index  # how many of its kind came before in the step
+    busy: Lengths  # ns of kernels other than collectives, by step
 
 
-def measure(a: Analysis) -> Iterator[Measurement]:
-    """Yield how much longer the same kernels take than in the fastest step; needs three steps that do the same."""
-    found = same(a)
-    if found is None or a.steps < FEW_STEPS:
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """How much longer the kernels of a rank take in some steps."""
+
+    times: float  # in the slowest step, of the fastest
+    lost: float  # ns, in all steps
+    where: Location
+
+
+def measure(analyses: Sequence[Analysis]) -> Iterator[Measurement]:
+    """Yield how much longer the same kernels take than they could, in some steps and on some GPU."""
+    found = [(a, kernels) for a in analyses if (kernels := same(a)) is not None]
+    if not found or len(found) < len(analyses):
         return
+    slow = [slower(a, kernels) for a, kernels in found if a.steps >= FEW_STEPS]
+    if len(slow) == len(analyses):
+        lost = sum(one.lost for one in slow) / sum(a.device_window for a in analyses)
+        yield Measurement("kernel_slowdown", float(np.median([one.times for one in slow])))
+        yield Measurement("slower_share", lost, locations=(max(slow, key=lambda one: one.lost).where,))
+    if len(found) > 1:
+        yield from across(found)
+
+
+def slower(a: Analysis, found: Same) -> Slower:
+    """Return how much longer the kernels of a rank take than in its fastest step."""
     typical = np.median(found.lengths, axis=1)
     relative = found.lengths / typical[:, None]
     speed = np.array([weighted(relative[:, step], typical, 0.5) for step in range(a.steps)])
@@ -54,56 +76,59 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     changed = relative[:, slowest] / relative[:, fastest]
     if weighted(changed, typical, FASTER_PART) < FASTER:
         ratio[:] = 1.0
-    busy = kernel_time(a)
-    lost = float((busy * (1 - 1 / ratio)).sum())
+    lost = float((found.busy * (1 - 1 / ratio)).sum())
     start, end = int(a.t.steps.start[slowest]), int(a.t.steps.end[slowest])
-    yield Measurement("kernel_slowdown", float(ratio.max()))
-    yield Measurement("slower_share", a.share(lost), locations=(a.t.location(start, end, "the slowest step"),))
+    return Slower(float(ratio.max()), lost, a.t.location(start, end, "the slowest step"))
 
 
-def across(analyses: Sequence[Analysis]) -> Iterator[Measurement]:
+def across(found: Sequence[tuple[Analysis, Same]]) -> Iterator[Measurement]:
     """Yield how much longer the same kernels take on the slowest GPU than on the others, and on which ranks they do."""
-    found = [same(a) for a in analyses]
-    if len(analyses) < 2 or any(one is None for one in found):
-        return
-    tables = [table(a, one) for a, one in zip(analyses, found, strict=True) if one is not None]
+    tables = [table(a, kernels) for a, kernels in found]
     shared = sorted(set(tables[0]).intersection(*tables[1:]))
     lengths = np.array([[of[key] for key in shared] for of in tables])
-    whole = [sum(of.values()) for of in tables]
-    if len(shared) < FEW_KERNELS or (lengths.sum(axis=1) < MATCHED * np.array(whole)).any():
+    whole = np.array([sum(of.values()) for of in tables])
+    if len(shared) < FEW_KERNELS or (lengths.sum(axis=1) < MATCHED * whole).any():
         return
-    slower = np.array([relative(lengths, rank) for rank in range(len(analyses))])
-    yield Measurement("gpu_slowdown", float(max(slower.max(), 1.0)))
-    yield Measurement("slow_gpus", named(np.flatnonzero(slower >= SLOWER), analyses))
+    times = np.array([relative(lengths, rank) for rank in range(len(found))])
+    yield Measurement("gpu_slowdown", float(max(times.max(), 1.0)))
+    yield Measurement("slow_gpus", named(np.flatnonzero(times >= SLOWER), [a for a, _ in found]))
 
 
 def same(a: Analysis) -> Same | None:
     """Return the kernels that every step has; None where steps are too few, or differ too much."""
-    if not a.steps:
-        return None
     t, d = a.t, a.t.device
+    if not a.steps or len(a.devices) > 1:
+        return None
     collective = t.device_like(names.COLLECTIVE)
     kernels = np.setdiff1d(t.device_of_kind[Kind.KERNEL], collective, assume_unique=True)
     step = step_of(a, kernels)
     kernels, step = kernels[step >= 0], step[step >= 0]
-    if not len(kernels):
-        return None
-    blocks = np.nan_to_num(d.blocks_per_sm[kernels], nan=-1.0)
-    _, kind = np.unique(np.stack((d.name[kernels], d.stream[kernels], blocks)), axis=1, return_inverse=True)
-    kind = kind.reshape(-1)
-    place = running(step * (int(kind.max()) + 1) + kind)
     length = (d.end - d.start)[kernels].astype(np.float64)
-    beside = overlap(d.start[kernels], d.end[kernels], union(d.start[collective], d.end[collective]))
+    beside = overlap(d.start[kernels], d.end[kernels], union(d.start[collective], d.end[collective])) > 0
+    together = union(d.start[kernels], d.end[kernels]).total / max(length.sum(), 1.0)  # kernels may run beside kernels
+    busy = np.bincount(step, weights=length, minlength=a.steps) * together
+    whole = length[~beside].sum()
+    long = marked(d.name[kernels[length >= SHORT]], len(t.trace.strings))[d.name[kernels]]
+    kernels, step, length, beside = kernels[long], step[long], length[long], beside[long]
+    kind = kinds(a, kernels)
+    place = running(step * (int(kind.max(initial=0)) + 1) + kind)
     order = np.lexsort((step, place, kind))
-    first = np.append(True, (np.diff(kind[order]) != 0) | (np.diff(place[order]) != 0))
+    first = np.append(True, (np.diff(kind[order]) != 0) | (np.diff(place[order]) != 0))[: len(order)]
     begin = np.flatnonzero(first)
     begin = begin[np.diff(np.append(begin, len(order))) == a.steps]
     rows = order[begin[:, None] + np.arange(a.steps)]
-    alone: Mask = (beside[rows] == 0).all(axis=1) & (np.median(length[rows], axis=1) >= SHORT)
-    rows = rows[alone]
-    if len(rows) < FEW_KERNELS or length[rows].sum() < MATCHED * length[beside == 0].sum():
+    rows = rows[~beside[rows].any(axis=1) & (np.median(length[rows], axis=1) >= SHORT)]
+    if len(rows) < FEW_KERNELS or length[rows].sum() < MATCHED * whole:
         return None
-    return Same(length[rows], kernels[rows[:, 0]], place[rows[:, 0]])
+    return Same(length[rows], kernels[rows[:, 0]], place[rows[:, 0]], np.asarray(busy))
+
+
+def kinds(a: Analysis, kernels: Index) -> Index:
+    """Return a number for each kernel, of which those of the same name and as large have the same."""
+    d = a.t.device
+    size = np.nan_to_num(d.blocks_per_sm[kernels], nan=-1.0).view(np.uint32).astype(np.int64)
+    _, kind = np.unique(d.name[kernels].astype(np.int64) << 32 | size, return_inverse=True)
+    return np.asarray(kind.reshape(-1), np.intp)
 
 
 def step_of(a: Analysis, kernels: Index) -> Index:
@@ -128,15 +153,6 @@ def weighted(values: Lengths, weights: Lengths, part: float) -> float:
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(total, part * total[-1])])
-
-
-def kernel_time(a: Analysis) -> Lengths:
-    """Return how long kernels other than collectives run in each step, ns."""
-    d, t = a.t.device, a.t
-    kernels = np.setdiff1d(t.device_of_kind[Kind.KERNEL], t.device_like(names.COLLECTIVE), assume_unique=True)
-    step = step_of(a, kernels)
-    spans = [union(d.start[mine], d.end[mine]).total for one in range(a.steps) for mine in [kernels[step == one]]]
-    return np.array(spans, np.float64)
 
 
 def table(a: Analysis, found: Same) -> dict[tuple[str, float, int], float]:

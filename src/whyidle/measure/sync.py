@@ -3,7 +3,8 @@
 A wait costs nothing by itself: the GPU works meanwhile. It costs what comes after it, when the host starts again
 with an empty queue. Without the wait everything after it would be launched earlier by the time that the host stood,
 so of the idle time for which the host is late, up to the next wait, at most that much goes away. A wait without idle
-time behind it is only where the CPU waits, and counts as nothing.
+time behind it is only where the CPU waits, and counts as nothing. Idle time in a loader is not counted, though it may
+have begun late because of a wait: it is the loader's, and input.* rules speak of it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from whyidle.measure.rows import Index, Mask, among, largest
 from whyidle.measure.transfer import SMALL_BYTES
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import Location
-from whyidle.model.intervals import Intervals, covered_before, intersect, overlap, union
+from whyidle.model.intervals import Intervals, covered_before, intersect, overlap, subtract, union
 from whyidle.model.measurement import Measurement
 
 MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
@@ -162,7 +163,7 @@ def large_uploads(a: Analysis) -> Index:
 
 def gains(a: Analysis, device: Attribution, waits: Waits) -> Ints:
     """Return for each wait how much idle time of this device would go away without the waits of its kind, ns."""
-    h, late = a.t.host, device.late_idle
+    h, late = a.t.host, fillable(device)
     stood = np.zeros(len(waits.call), np.int64)
     np.add.at(stood, waits.wait_of, overlap(h.start[waits.calls], h.end[waits.calls], device.busy))
     rows = np.flatnonzero(stood >= SHORTEST)
@@ -179,6 +180,11 @@ def gains(a: Analysis, device: Attribution, waits: Waits) -> Ints:
     return won
 
 
+def fillable(device: Attribution) -> Intervals:
+    """Return the idle time for which the host was late, and in no loader."""
+    return subtract(device.late_idle, device.pieces.of("data_wait"))[0]
+
+
 def at_most(limit: int, won: Ints) -> Ints:
     """Return gains that are no more than this together."""
     total = int(won.sum())
@@ -190,7 +196,7 @@ def host_work(device: Attribution, waits: Waits, won: Ints) -> int:
 
     Without a wait the host would be earlier by as long as it stood: the first idle time behind it goes away first.
     """
-    late, rows = device.late_idle, np.flatnonzero(won)
+    late, rows = fillable(device), np.flatnonzero(won)
     if not len(rows):
         return 0
     before = covered_before(waits.start[rows], late)
