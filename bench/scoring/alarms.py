@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scoring.rates import Rate
-from scoring.records import Outcome
+from scoring.records import Outcome, Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,25 @@ def score_alarms(outcomes: Sequence[Outcome]) -> tuple[Alarms, ...]:
 
 def _alarms(kind: str, outcomes: Sequence[Outcome]) -> Alarms:
     def jobs_with(severity: str) -> Rate:
-        return Rate.among([any(f.severity == severity for f in outcome.findings) for outcome in outcomes])
+        return Rate.among([any(f.severity == severity for f in wrong(outcome)) for outcome in outcomes])
 
     return Alarms(
         kind=kind,
         high=jobs_with("high"),
         medium=jobs_with("medium"),
-        claim=Rate.among([any(finding.claim for finding in outcome.findings) for outcome in outcomes]),
+        claim=Rate.among([any(finding.claim for finding in wrong(outcome)) for outcome in outcomes]),
         failed=sum(outcome.failure is not None for outcome in outcomes),
         listed=tuple(_listed(outcomes)),
     )
 
 
+def wrong(outcome: Outcome) -> list[Said]:
+    """Return the findings by which the job would not gain, as far as its truth knows."""
+    return [finding for finding in outcome.findings if finding.rule not in outcome.truth.causes(strict=False)]
+
+
 def _listed(outcomes: Iterable[Outcome]) -> Iterable[Alarm]:
     for outcome in outcomes:
-        for f in outcome.findings:
+        for f in wrong(outcome):
             if f.grave or f.claim:
                 yield Alarm(outcome.truth.name, f.rule, f.severity, f.confidence, f.lost_share)

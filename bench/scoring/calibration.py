@@ -26,10 +26,11 @@ class Bin:
 def calibrate(outcomes: Iterable[Outcome]) -> tuple[Bin, ...]:
     bins: list[list[tuple[float, bool, bool]]] = [[] for _ in EDGES[1:]]
     for outcome in outcomes:
-        causes = tuple(fault.id for fault in outcome.truth.faults)
         for finding in outcome.findings:
             if finding.grave:
-                accepted, strict = (right(finding.rule, causes, strict=strict) for strict in (False, True))
+                accepted, strict = (
+                    right(finding.rule, outcome.truth.causes(strict=strict), strict=strict) for strict in (False, True)
+                )
                 bins[_bin(finding.confidence)].append((finding.confidence, accepted, strict))
     return tuple(_row(low, high, rows) for low, high, rows in zip(EDGES, EDGES[1:], bins, strict=False))
 

@@ -2,8 +2,9 @@
 
 Recall counts jobs: of those with the fault at 5% or more, where is it claimed (confidence 0.5 or more), at whatever
 severity. Precision counts claims at medium or above, over all jobs: a claim of what was not injected is wrong.
-Accepted numbers take what `alike` allows for a cause as a claim of it where it was injected. A wrong claim counts
-against the cause that it names and no other.
+Accepted numbers take what `alike` allows for a cause as a claim of it where it was injected, and a claim of what the job
+would gain by besides (`also` in its truth, from a re-run) as right. A wrong claim counts against the cause that it names
+and no other.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def score_all_causes(outcomes: Sequence[Outcome]) -> CauseScore:
     def found(*, strict: bool) -> Found:
         recall = [claims(outcome, fault.id, strict=strict) for outcome in outcomes for fault in outcome.truth.counted]
         precision = [
-            right(rule, causes_of(outcome), strict=strict) for outcome in outcomes for rule in grave_claims(outcome)
+            right(rule, causes_of(outcome, strict=strict), strict=strict)
+            for outcome in outcomes
+            for rule in grave_claims(outcome)
         ]
         return _together(Rate.among(precision), Rate.among(recall))
 
@@ -72,7 +75,7 @@ def _found(outcomes: Iterable[Outcome], cause: str, *, strict: bool) -> Found:
     for outcome in outcomes:
         if any(fault.id == cause for fault in outcome.truth.counted):
             recall.append(claims(outcome, cause, strict=strict))
-        injected = causes_of(outcome)
+        injected = causes_of(outcome, strict=strict)
         instead = answers(cause) if cause in injected and not strict else frozenset()
         precision += [
             right(rule, injected, strict=strict) for rule in grave_claims(outcome) if rule == cause or rule in instead
@@ -94,9 +97,9 @@ def grave_claims(outcome: Outcome) -> set[str]:
     return {finding.rule for finding in outcome.findings if finding.claim and finding.grave}
 
 
-def causes_of(outcome: Outcome) -> tuple[str, ...]:
-    """Return what is wrong with a job, however small."""
-    return tuple(fault.id for fault in outcome.truth.faults)
+def causes_of(outcome: Outcome, *, strict: bool) -> tuple[str, ...]:
+    """Return what is wrong with a job, however small; unless strict, what else it would gain by, too."""
+    return outcome.truth.causes(strict=strict)
 
 
 def missed(outcomes: Iterable[Outcome]) -> tuple[Confusion, ...]:
@@ -113,9 +116,10 @@ def false_claims(outcomes: Iterable[Outcome]) -> tuple[Confusion, ...]:
     """Return the wrong claims at medium or above and what was injected instead, the most frequent first."""
     counted: Counter[tuple[str, str]] = Counter()
     for outcome in outcomes:
-        injected = causes_of(outcome)
+        injected = causes_of(outcome, strict=True)
+        known = causes_of(outcome, strict=False)
         there = " + ".join(injected) or outcome.truth.control or "healthy"
-        counted.update((there, rule) for rule in grave_claims(outcome) if not right(rule, injected, strict=False))
+        counted.update((there, rule) for rule in grave_claims(outcome) if not right(rule, known, strict=False))
     return _most(counted)
 
 

@@ -10,6 +10,8 @@ from scoring.alike import right
 from scoring.rates import Rate
 from scoring.records import LEAST_SEVERITY, MAIN_SEVERITY, Outcome, at_least
 
+AS_GOOD = 0.8  # of the fault: another change that saves as much is as good an answer
+
 
 @dataclass(frozen=True, slots=True)
 class TopScore:
@@ -68,7 +70,7 @@ def _top(label: str, outcomes: Sequence[Outcome]) -> TopScore:
 
 def among_first(outcome: Outcome, first: int, *, strict: bool) -> bool:
     """Say whether one of the first findings names a fault of the job."""
-    causes = tuple(fault.id for fault in outcome.truth.faults)
+    causes = outcome.truth.causes(strict=strict, worth=AS_GOOD)
     return any(right(finding.rule, causes, strict=strict) for finding in outcome.ranked[:first])
 
 

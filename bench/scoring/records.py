@@ -39,6 +39,7 @@ class Truth:
     seed: int
     ranks: int
     faults: tuple[Fault, ...] = ()
+    also: tuple[Fault, ...] = ()  # what else the job would gain by, shown by running it without
     control: str | None = None
     misspecified: str | None = None
     idle_by_cause: Mapping[str, float] = field(default_factory=dict)  # shares of the window, mean over devices
@@ -58,6 +59,17 @@ class Truth:
         """Return the faults that are large enough to have to be found."""
         return tuple(fault for fault in self.faults if at_least(fault.severity, LEAST_SEVERITY))
 
+    def causes(self, *, strict: bool, worth: float = 0.0) -> tuple[str, ...]:
+        """Return what is wrong with the job, however small; unless strict, what else it would gain by, too.
+
+        `worth` leaves out of the latter what is worth less than so much of the largest fault.
+        """
+        ids = tuple(fault.id for fault in self.faults)
+        if strict:
+            return ids
+        least = worth * max((fault.severity for fault in self.faults), default=0.0)
+        return ids + tuple(other.id for other in self.also if other.severity >= least)
+
     @property
     def single(self) -> Fault | None:
         return self.faults[0] if len(self.faults) == 1 else None
@@ -67,6 +79,7 @@ def truth_of(written: Mapping[str, Any]) -> Truth:
     """Return the truth that a simulation wrote, devices averaged by their windows as reports do."""
     job, devices = written["job"], written["devices"]
     faults = tuple(Fault(fault["id"], fault["asked"], fault["severity"]) for fault in written["faults"])
+    also = tuple(Fault(other["id"], other["severity"], other["severity"]) for other in written.get("also", ()))
     total = sum(device["window_s"] for device in devices) or 1.0
     idle: dict[str, float] = {}
     for device in devices:
@@ -81,6 +94,7 @@ def truth_of(written: Mapping[str, Any]) -> Truth:
         seed=job["seed"],
         ranks=job["ranks"],
         faults=faults,
+        also=also,
         control=control,
         misspecified=misspecified,
         idle_by_cause=idle,
