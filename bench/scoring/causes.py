@@ -2,9 +2,9 @@
 
 Recall counts jobs: of those with the fault at 5% or more, where is it claimed (confidence 0.5 or more), at whatever
 severity. Precision counts claims at medium or above, over all jobs: a claim of what was not injected is wrong.
-Accepted numbers take what `alike` allows for a cause as a claim of it where it was injected, and a claim of what the job
-would gain by besides (`also` in its truth, from a re-run) as right. A wrong claim counts against the cause that it names
-and no other.
+Accepted numbers take what `alike` allows for a cause as a claim of it where it was injected, and a claim of what the
+job would gain by besides (`also` in its truth, from a re-run) as right. A wrong claim counts against the cause that it
+names and no other.
 """
 
 from __future__ import annotations
