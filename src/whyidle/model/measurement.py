@@ -111,9 +111,9 @@ CATALOG: dict[str, Quantity] = {
     "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
     "underfilled_share": Quantity("of window", "kernel time times the part of the multiprocessors without a block", "record on an NVIDIA GPU"),
     # the same kernels, at the same place in every step
-    "kernel_slowdown": Quantity("times", "how much longer they take in the slowest step than in the fastest", SAME),
-    "slower_share": Quantity("of window", "what kernels take longer than they would in the fastest step", SAME),
-    "gpu_slowdown": Quantity("times", "how much longer they take on the slowest GPU than on the others", SAME_RANKS),
+    "kernel_slowdown": Quantity("times", "how much longer they take in the last third of the steps than in the first, and do not go back", SAME),
+    "slower_share": Quantity("of window", "what kernels take longer than they would in the first steps", SAME),
+    "gpu_slowdown": Quantity("times", "how much longer they take on the slowest GPU than on the others, in all steps alike", SAME_RANKS),
     "slow_gpus": Quantity("text", "the ranks on which they take 5% longer and more; empty if there are none", SAME_RANKS),
     # compilation in steady state
     "recompile_steps": Quantity("steps", "steps after the first in which torch.compile or Triton compiles", TWO_STEPS),
