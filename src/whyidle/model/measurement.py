@@ -130,6 +130,7 @@ CATALOG: dict[str, Quantity] = {
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
     "collective_kind": Quantity("text", "which of them are exposed longest: gradients, shards (all-gather, reduce-scatter), all_to_all or all_reduce", GPU),
+    "shards_exposed_share": Quantity("of window", "all-gathers and reduce-scatters beside which no other kernel runs", GPU),
     "collective_wait_share": Quantity("of window", "collectives that wait for a peer: longer than on the rank that entered last; of one rank alone at least what is longer than the fastest of its kind; with no other kernel beside it", SIZES),
     "link_speed_share": Quantity("of expected", "speed of the fastest large collective, of what links of these GPUs reach", SPEEDS),
     "busbw_bytes_per_s": Quantity("B/s", "bus bandwidth of the fastest large collective, as nccl-tests defines it", SPEEDS),
