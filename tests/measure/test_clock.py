@@ -46,8 +46,21 @@ def test_what_steps_lose_to_the_fastest():
 
 
 def test_the_place_is_the_slowest_step():
-    (place,) = measure(Run((recording(1, 1.2, 1.1).trace(),))).measurements.one("slower_share").locations
-    assert place.step == 1
+    (place,) = measure(Run((recording(1, 1.1, 1.2).trace(),))).measurements.one("slower_share").locations
+    assert place.step == 2
+
+
+@pytest.mark.parametrize("factors", [(1, 1.3, 1), (1, 1.3, 1.1, 1.3, 1.2), (1.3, 1.3, 1)])
+def test_what_goes_up_and_down_is_work(factors):
+    """Sequences of changing length, a single slow step, a clock that comes up."""
+    assert slowdown(recording(*factors)) == (1, 0)
+
+
+def test_a_clock_may_fall_step_by_step():
+    """1.02 to 1.10, in steps of 0.02: of 2400 us in each of six steps 48, 96, 144, 192 and 240 more, 60 ms in all."""
+    times, share = slowdown(recording(1, 1.02, 1.04, 1.06, 1.08, 1.10))
+    assert times == pytest.approx(1.09 / 1.01)
+    assert share == pytest.approx(24 * sum(100 * (f - 1.01) for f in (1.02, 1.04, 1.06, 1.08, 1.10)) / 60_000, rel=0.01)
 
 
 def test_a_part_of_the_kernels_is_no_clock():
@@ -104,7 +117,12 @@ def test_a_gpu_that_is_slower_than_the_others():
 
 def test_gpus_that_are_alike():
     found = ranks(*(recording(factor, factor) for factor in (1, 1.02, 1.03)))
-    assert found == {"gpu_slowdown": pytest.approx(1.03 / 1.01), "slow_gpus": ""}
+    assert found == {"gpu_slowdown": 1, "slow_gpus": ""}
+
+
+def test_a_rank_that_has_more_to_do_in_some_steps_has_no_slow_gpu():
+    found = ranks(recording(1, 1, 1), recording(1, 1, 1), recording(1.3, 1, 1.3))
+    assert found == {"gpu_slowdown": 1, "slow_gpus": ""}
 
 
 def test_ranks_that_do_something_else_are_not_compared():

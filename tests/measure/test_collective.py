@@ -131,6 +131,13 @@ def test_other_collectives_are_told_by_their_name(name, kind):
     assert exposed(name, 90, "1/2") == kind
 
 
+def test_shards_are_gathered_and_scattered():
+    """100 us of an all-gather, 90 of them beside a kernel, and 20 of a reduce-scatter alone: 30 of 1000."""
+    r = steps(1).kernel(0, 90).kernel(0, 100, name="ncclDevKernel_AllGather_RING_LL", stream=8)
+    r.kernel(200, 220, name="ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", stream=8).kernel(300, 400, name=REDUCE)
+    assert measured(r.analysis())["shards_exposed_share"] == pytest.approx(0.03)
+
+
 def test_the_kind_is_that_of_which_most_is_exposed():
     """An all-gather of 100 us, 90 of them beside a kernel, and an all-to-all of 20 us alone."""
     r = steps(1).kernel(0, 90).kernel(0, 100, name="ncclDevKernel_AllGather_RING_LL", stream=8)

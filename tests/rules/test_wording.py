@@ -60,9 +60,7 @@ def test_advice_is_on_the_optimizer_that_was_seen(optimizer: str, code: str) -> 
     assert "AdamW" not in finding.fixes[0].change
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"), [("gradients", "DistributedData"), ("shards", "fully_shard"), ("all_to_all", "split the batch")]
-)
+@pytest.mark.parametrize(("kind", "code"), [("gradients", "DistributedData"), ("all_to_all", "split the batch")])
 def test_advice_is_on_the_collectives_that_are_exposed(kind: str, code: str) -> None:
     change = only(collective_exposed_share=0.3, collective_kind=kind).fixes[0].change
     assert code in change

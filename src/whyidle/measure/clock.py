@@ -29,6 +29,8 @@ MATCHED = 0.5  # of the time of all kernels but collectives: where less is the s
 FEW_KERNELS, FEW_STEPS = 20, 3  # judgement: fewer are no trend
 # Times. In 14 public recordings of 3 to 6 steps the median kernel of no step differs by more than 0.7%.
 SLOWER = 1.05
+STEADY = 0.01  # of the pace: what does not count as a change of it; above the 0.7% (judgement)
+BACK = 0.2  # of a slowdown: what may be taken back meanwhile (judgement)
 # Of kernel time: where so much gets faster meanwhile, the work changes and not the clock (judgement).
 FASTER_PART, FASTER = 0.1, 0.98
 
@@ -47,7 +49,7 @@ class Same:
 class Slower:
     """How much longer the kernels of a rank take in some steps."""
 
-    times: float  # in the slowest step, of the fastest
+    times: float  # in the last steps, of the first
     lost: float  # ns, in all steps
     where: Location
 
@@ -67,22 +69,34 @@ def measure(analyses: Sequence[Analysis]) -> Iterator[Measurement]:
 
 
 def slower(a: Analysis, found: Same) -> Slower:
-    """Return how much longer the kernels of a rank take than in its fastest step."""
+    """Return how much longer the kernels of a rank take towards the end of the recording than in its first steps.
+
+    A clock that falls stays low for seconds. What goes up and down from step to step is work.
+    """
+    pace = paces(found)
+    part = max(a.steps // FEW_STEPS, 1)
+    before, after = float(np.median(pace[:part])), float(np.median(pace[-part:]))
+    changed = np.median(found.lengths[:, -part:], axis=1) / np.median(found.lengths[:, :part], axis=1)
+    change = np.diff(pace)
+    falls = -change[change < -STEADY].sum()
+    work = falls > BACK * (after - before) or weighted(changed, np.median(found.lengths, axis=1), FASTER_PART) < FASTER
+    ratio = np.ones(len(pace)) if work else np.maximum(pace / before, 1.0)
+    slowest = int(np.argmax(pace))
+    where = a.t.location(int(a.t.steps.start[slowest]), int(a.t.steps.end[slowest]), "the slowest step")
+    return Slower(1.0 if work else max(after / before, 1.0), float((found.busy * (1 - 1 / ratio)).sum()), where)
+
+
+def paces(found: Same) -> Lengths:
+    """Return how long the kernels of each step take, of those of the median step: the median kernel, by time."""
     typical = np.median(found.lengths, axis=1)
-    relative = found.lengths / typical[:, None]
-    speed = np.array([weighted(relative[:, step], typical, 0.5) for step in range(a.steps)])
-    fastest, slowest = int(np.argmin(speed)), int(np.argmax(speed))
-    ratio = speed / speed[fastest]
-    changed = relative[:, slowest] / relative[:, fastest]
-    if weighted(changed, typical, FASTER_PART) < FASTER:
-        ratio[:] = 1.0
-    lost = float((found.busy * (1 - 1 / ratio)).sum())
-    start, end = int(a.t.steps.start[slowest]), int(a.t.steps.end[slowest])
-    return Slower(float(ratio.max()), lost, a.t.location(start, end, "the slowest step"))
+    return np.array([weighted(lengths / typical, typical, 0.5) for lengths in found.lengths.T])
 
 
 def across(found: Sequence[tuple[Analysis, Same]]) -> Iterator[Measurement]:
-    """Yield how much longer the same kernels take on the slowest GPU than on the others, and on which ranks they do."""
+    """Yield how much longer the same kernels take on the slowest GPU than on the others, and on which ranks they do.
+
+    A rank of which the steps differ by half as much among themselves is none: it is work that differs.
+    """
     tables = [table(a, kernels) for a, kernels in found]
     shared = sorted(set(tables[0]).intersection(*tables[1:]))
     lengths = np.array([[of[key] for key in shared] for of in tables])
@@ -90,8 +104,10 @@ def across(found: Sequence[tuple[Analysis, Same]]) -> Iterator[Measurement]:
     if len(shared) < FEW_KERNELS or (lengths.sum(axis=1) < MATCHED * whole).any():
         return
     times = np.array([relative(lengths, rank) for rank in range(len(found))])
-    yield Measurement("gpu_slowdown", float(max(times.max(), 1.0)))
-    yield Measurement("slow_gpus", named(np.flatnonzero(times >= SLOWER), [a for a, _ in found]))
+    vary = np.array([np.ptp(paces(kernels)) for _, kernels in found])
+    slow = (times >= SLOWER) & (vary < (times - 1) / 2)
+    yield Measurement("gpu_slowdown", float(max(times[slow].max(initial=1.0), 1.0)))
+    yield Measurement("slow_gpus", named(np.flatnonzero(slow), [a for a, _ in found]))
 
 
 def same(a: Analysis) -> Same | None:

@@ -35,6 +35,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     collective = t.device_like(names.COLLECTIVE)
     yield Measurement("collective_share", a.device_share(collective), locations=a.device_places(collective))
     yield Measurement("collective_exposed_share", a.exposed_share(collective), locations=a.device_places(collective))
+    shards = collective[t.strings_like(names.SHARDED)[called(a, collective)]]
+    yield Measurement("shards_exposed_share", a.exposed_share(shards), locations=a.device_places(shards))
     if len(collective):
         yield Measurement("collective_kind", most_exposed(a, collective))
     if not len(collective):

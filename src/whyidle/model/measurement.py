@@ -111,9 +111,9 @@ CATALOG: dict[str, Quantity] = {
     "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
     "underfilled_share": Quantity("of window", "kernel time times the part of the multiprocessors without a block", "record on an NVIDIA GPU"),
     # the same kernels, at the same place in every step
-    "kernel_slowdown": Quantity("times", "how much longer they take in the slowest step than in the fastest", SAME),
-    "slower_share": Quantity("of window", "what kernels take longer than they would in the fastest step", SAME),
-    "gpu_slowdown": Quantity("times", "how much longer they take on the slowest GPU than on the others", SAME_RANKS),
+    "kernel_slowdown": Quantity("times", "how much longer they take in the last third of the steps than in the first, and do not go back", SAME),
+    "slower_share": Quantity("of window", "what kernels take longer than they would in the first steps", SAME),
+    "gpu_slowdown": Quantity("times", "how much longer they take on the slowest GPU than on the others, in all steps alike", SAME_RANKS),
     "slow_gpus": Quantity("text", "the ranks on which they take 5% longer and more; empty if there are none", SAME_RANKS),
     # compilation in steady state
     "recompile_steps": Quantity("steps", "steps after the first in which torch.compile or Triton compiles", TWO_STEPS),
@@ -130,6 +130,7 @@ CATALOG: dict[str, Quantity] = {
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),
     "collective_kind": Quantity("text", "which of them are exposed longest: gradients, shards (all-gather, reduce-scatter), all_to_all or all_reduce", GPU),
+    "shards_exposed_share": Quantity("of window", "all-gathers and reduce-scatters beside which no other kernel runs", GPU),
     "collective_wait_share": Quantity("of window", "collectives that wait for a peer: longer than on the rank that entered last; of one rank alone at least what is longer than the fastest of its kind; with no other kernel beside it", SIZES),
     "link_speed_share": Quantity("of expected", "speed of the fastest large collective, of what links of these GPUs reach", SPEEDS),
     "busbw_bytes_per_s": Quantity("B/s", "bus bandwidth of the fastest large collective, as nccl-tests defines it", SPEEDS),

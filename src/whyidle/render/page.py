@@ -20,7 +20,6 @@ IGNORE = "## When to ignore it"
 
 # Causes that a finding may name beside its own and that have no rule yet.
 NO_RULE_YET = {
-    "dist.fsdp_exposed_comm": "FSDP gathers or scatters parameters with no computation beside it",
     "dist.p2p_disabled": "GPUs of one machine pass data through its memory, though they could do so directly",
     "dist.pcie_topology": "GPUs of one machine sit behind different PCIe switches or CPUs, with no direct links",
     "host.debugger_overhead": "a debugger, tracer or coverage tool slows every line of Python down",

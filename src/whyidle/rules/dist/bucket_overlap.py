@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.dist.accumulation_sync import AccumulationSync
-from whyidle.rules.dist.net_socket import NetSocket
+from whyidle.rules.dist.exposed import READ, left, of_shards
 
 
 class BucketOverlap(Rule):
@@ -17,10 +16,11 @@ class BucketOverlap(Rule):
     whole length to the step, though the GPU counts as busy.
 
     ## How we know
-    NCCL or RCCL kernels run while no other kernel does. What is known to be waiting for a late rank is taken off: that
-    is `dist.straggler`; so are exchanges
-    of gradients that are not needed (`dist.accumulation_sync`) and links that are far too slow (`dist.net_socket`). One rank's recording cannot tell the rest apart: no overlap, a slow network, or a late peer.
-    Give the recordings of all ranks, and the waiting is told.
+    NCCL or RCCL kernels run while no other kernel does. What other rules speak of is taken off: waiting for a
+    late rank (`dist.straggler`), exchanges of gradients that are not needed (`dist.accumulation_sync`), links that
+    are far too slow (`dist.net_socket`), all-gathers and reduce-scatters (`dist.fsdp_exposed_comm`). One rank's
+    recording cannot tell the rest apart: no overlap, a slow network, or a late peer. Give the recordings of all
+    ranks, and the waiting is told.
 
     ## When to ignore it
     Tensor and expert parallel layers need their collective's result at once: only a faster network or a smaller group
@@ -28,7 +28,7 @@ class BucketOverlap(Rule):
     """
 
     needs = (("collective_exposed_share",),)
-    uses = ("collective_wait_share", "collective_share", "grad_syncs_per_update", "grad_sync_again_share", "collective_kind", "link_exposed_share", "link_speed_share")
+    uses = (*READ[1:], "collective_share", "collective_kind")
     explains = ("peer_wait", "stream_wait")
 
     confidence = Threshold(0.4, "probability", source="no overlap, a late peer and a slow link look the same")
@@ -38,7 +38,7 @@ class BucketOverlap(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         exposed = m.number("collective_exposed_share")
         waits = m.get("collective_wait_share", 0.0)
-        lost = exposed - min(waits, exposed) - AccumulationSync.claimed(m) - NetSocket.claimed(m)
+        lost = left(m) * (1 - of_shards(m))
         yield from self.finding(
             f"Collectives run with no computation beside them for {lost:.0%} of the time.",
             lost_share=lost,
@@ -50,22 +50,12 @@ class BucketOverlap(Rule):
             ),
             locations=m.one("collective_exposed_share").locations,
             fixes=(self._fix(str(m.one("collective_kind").value) if "collective_kind" in m else "gradients"),),
-            candidates=("dist.straggler", "dist.net_socket", "dist.fsdp_exposed_comm"),
+            candidates=("dist.straggler", "dist.net_socket"),
         )
 
     def _fix(self, kind: str) -> Fix:
         overlap = (Edit("overlap_collectives", {"class": "collective"}),)
-        if kind == "shards":
-            return Fix(
-                "gather the next layer's parameters while this one computes",
-                "for block in model.blocks:\n    fully_shard(block)  # each block a unit of its own, then the model\n"
-                "# memory to spare: fully_shard(block, reshard_after_forward=False)",
-                effort="code",
-                applies=self.applies,
-                risk="parameters that are gathered early or kept take memory",
-                edits=overlap,
-            )
-        if kind in {"all_to_all", "all_reduce"}:
+        if kind != "gradients":
             return Fix(
                 "compute something else meanwhile, or send less",
                 "# split the batch in two and let one half compute while the other one travels\n"
@@ -92,6 +82,9 @@ class BucketOverlap(Rule):
             collective_exposed_share=0.3,
             grad_syncs_per_update=8.0,
             grad_sync_again_share=0.285,
+        ),
+        Silent(
+            "all-gathers: dist.fsdp_exposed_comm", collective_exposed_share=0.4, shards_exposed_share=0.4
         ),
         Silent("all of it waits for a late rank", collective_exposed_share=0.4, collective_wait_share=0.4),
     )

@@ -9,7 +9,7 @@ from whyidle.rules.limited import READ, proviso, saved
 
 
 class Thermal(Rule):
-    """The same kernels take longer in some steps than in others: the GPU's clock falls.
+    """The same kernels take longer and longer: the GPU's clock falls.
 
     ## Why it costs time
     A GPU that is too hot, or at its power limit, lowers its clock by 5% to more than 50%. All kernels that compute take
@@ -17,9 +17,9 @@ class Thermal(Rule):
 
     ## How we know
     Kernels of the same name, as large and at the same place in the step do the same work. The larger part of
-    their time gets longer by the same factor in some steps, and next to none of it shorter; collectives, and
-    kernels that run beside one, are left out. In public recordings the median kernel of no step differs by
-    more than 0.7%.
+    their time gets longer by the same factor towards the end of the recording and stays so, and next to none
+    of it shorter; collectives, and kernels that run beside one, are left out. In public recordings the median
+    kernel of no step differs by more than 0.7%.
 
     The recording does not hold clocks or temperatures: heat, a power limit (`hw.power_cap`) and another process on the
     same GPU (`hw.gpu_shared`) look the same. `nvidia-smi` tells them apart while the job runs.
@@ -44,13 +44,13 @@ class Thermal(Rule):
             return
         lost = saved(m, share)
         yield from self.finding(
-            f"The same kernels take up to {slowdown:.2f} times as long in some steps as in others, "
+            f"The same kernels take {slowdown:.2f} times as long in the last steps as in the first, "
             f"which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(
-                f"kernels that every step has take {slowdown:.2f} times as long in the slowest step as in the fastest; "
-                f"all together {share:.1%} of the time{proviso(m)}"
+                f"kernels that every step has take {slowdown:.2f} times as long, and stay so; all together that is "
+                f"{share:.1%} of the time{proviso(m)}"
             ),
             locations=m.one("slower_share").locations,
             fixes=(
@@ -71,6 +71,6 @@ class Thermal(Rule):
     cases = (
         Fires("throttles from the middle on", kernel_slowdown=1.3, slower_share=0.13),
         Silent("steps as they usually vary", kernel_slowdown=1.007, slower_share=0.003),
-        Silent("a single slow step of many", kernel_slowdown=1.2, slower_share=0.01),
+        Silent("from the last step on", kernel_slowdown=1.2, slower_share=0.01),
         Silent("the host limits the step", kernel_slowdown=1.3, slower_share=0.05, gpu_limited_share=0.1),
     )
