@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +49,9 @@ def test_diagnose_reads_judges_and_prices(monkeypatch: pytest.MonkeyPatch) -> No
     assert whyidle.diagnose(["a"]) == REPORT
     assert whyidle.diagnose(["a"], price=1.0).warnings
     assert told == [["a"], ["a"]]
+
+
+def test_one_path_need_not_be_in_a_list() -> None:
+    run = Path(__file__).parent / "runs" / "healthy"
+    for given in (run, str(run), [run], (str(run),)):
+        assert whyidle.diagnose(given).summary.steps == 5

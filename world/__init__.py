@@ -46,7 +46,7 @@ def healthy(family: str = "resnet", gpu: str | None = None, ranks: int = 1, seed
     work = Work(precision="fp16" if GPUS[name].capability[0] < 8 else "bf16", compiled=pictures or seed % 2 == 1)
     return Job(
         family=family, gpu_name=name, ranks=ranks, seed=seed, steps=steps, work=work,
-        data=Data(batch_us=6_000.0),
+        data=Data(batch_us=2_000.0),
         copy="stream" if pictures else "pinned", copy_scale=0.25 if pictures else 1.0,
         deferred_read=seed % 3 != 2, nanoseconds=seed % 2 == 0, stacks=seed % 4 == 3,
     )  # fmt: skip

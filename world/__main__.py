@@ -40,6 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
     for name in faults:
         if given.ranks < FAULTS[name].min_ranks:
             parser.error(f"{name} needs --ranks {FAULTS[name].min_ranks} or more.")
+        if given.family not in FAULTS[name].families:
+            parser.error(f"{name} is a fault for {', '.join(FAULTS[name].families)}, not for {given.family}.")
     if given.control and given.ranks < CONTROLS[given.control].min_ranks:
         parser.error(f"{given.control} needs --ranks {CONTROLS[given.control].min_ranks} or more.")
     recording: dict[str, Any] = {

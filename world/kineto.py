@@ -38,11 +38,11 @@ def file_name(rank: int) -> str:
     return f"rank{rank}.{1_750_000_000_000 + rank}.pt.trace.json.gz"
 
 
-def write(process: Process, path: Path) -> None:
-    """Write the trace of one rank, packed. The same process gives the same bytes."""
+def write(process: Process, path: Path, **about: str) -> None:
+    """Write the trace of one rank, packed, with more metadata if wanted. The same process gives the same bytes."""
     writer = Writer(process)
-    whole = {**writer.header(), "displayTimeUnit": "ms", "traceEvents": list(writer.kept())}
-    text = json.dumps(whole, separators=(",", ":"))
+    whole = {**writer.header(), **about, "displayTimeUnit": "ms", "traceEvents": list(writer.kept())}
+    text = json.dumps(whole)  # with spaces, as Kineto: HTA looks for `"rank": 0` with one
     path.write_bytes(gzip.compress(text.encode(), compresslevel=6, mtime=0))
 
 
@@ -70,7 +70,10 @@ class Writer:
             if one.category != "python_function" or not self.old:
                 yield from self._slice(one, external)
         for work in self.work:
-            yield self._work(work)
+            event = self._work(work)
+            yield event
+            flow = {"ph": "f", "id": work.correlation, **self._flow, "bp": "e"}
+            yield {**flow, "pid": event["pid"], "tid": event["tid"], "ts": event["ts"]}
         span = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler"}
         yield {**span, **self._time(self.p.began, self.p.finished), "args": {"Op count": 0}}
 
@@ -106,8 +109,7 @@ class Writer:
             event["args"] = self._arguments(one, name, external + level, innermost=level == levels - 1)
             yield event
             if one.correlation in self.launches and one.category == "cuda_runtime":
-                flow = ("async", "launch") if self.old else ("ac2g", "ac2g")
-                yield {"ph": "s", "id": one.correlation, "cat": flow[0], "name": flow[1], **where, "ts": when["ts"]}
+                yield {"ph": "s", "id": one.correlation, **self._flow, **where, "ts": when["ts"]}
 
     def _arguments(self, one: Slice, name: str, external: int, *, innermost: bool) -> Event:
         if one.category == "cuda_runtime":
@@ -169,6 +171,10 @@ class Writer:
 
     def _stream(self, stream: int) -> int | str:
         return f"stream {stream}" if self.old else stream
+
+    @cached_property
+    def _flow(self) -> Event:
+        return {"cat": "async", "name": "launch"} if self.old else {"cat": "ac2g", "name": "ac2g"}
 
     @cached_property
     def _device(self) -> int:

@@ -12,7 +12,7 @@ from whyidle.read import Progress, load
 
 
 def diagnose(
-    paths: Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path],
     *,
     price: float | None = None,
     gpus: int | None = None,
@@ -22,7 +22,7 @@ def diagnose(
     """Say why the GPU was idle in a recorded run.
 
     Args:
-        paths: files and folders with the evidence of one run.
+        paths: files and folders with the evidence of one run: one path, or several.
         price: US dollars per GPU-hour; without it the list price of the GPU, where we know one.
         gpus: GPUs that the job rents; without it the world size, else the devices seen.
         hours: how long the whole job runs, for its total cost.

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import simulate_demo
 from whyidle.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -54,10 +53,7 @@ def test_json_is_the_report_on_the_recording_from_before(capsys: pytest.CaptureF
     assert report["findings"][0]["rule"] == "input.workers_zero"
 
 
-def test_shipped_recordings_are_what_the_script_makes(tmp_path: Path) -> None:
-    simulate_demo.main(tmp_path)
-    for name in simulate_demo.RECORDINGS:
-        assert recording(tmp_path / f"{name}.json.gz") == recording(FOLDER / f"{name}.json.gz")
+def test_shipped_recordings_fit_the_wheel() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < BUDGET
 
 

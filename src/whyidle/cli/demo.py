@@ -24,8 +24,8 @@ from whyidle.render.terminal import write
 Recording = Literal["before", "after"]
 
 WHAT = (
-    "A demo on a simulated job that ships with whyidle: ResNet-18 on a simulated A100, its batches loaded in the "
-    "training process. This is what whyidle says of it:"
+    "A demo on a simulated job that ships with whyidle: a convolutional network on a simulated A100, its batches "
+    "loaded in the training process. This is what whyidle says of it:"
 )
 YOURS = "To record your own job: whyidle demo --record"
 
@@ -89,8 +89,8 @@ def demo(
 ) -> int:
     """Show the whole story on a simulated job.
 
-    Two recordings ship with whyidle, and say that they are simulated: ResNet-18 with its batches loaded in the
-    training process, and the same with four workers. Needs no GPU and no PyTorch.
+    Two recordings ship with whyidle, and say that they are simulated: a convolutional network whose batches are
+    loaded in the training process, and the same with four workers. Needs no GPU and no PyTorch.
 
     With --format json the report is that of the first one.
     """

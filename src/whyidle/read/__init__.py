@@ -16,8 +16,8 @@ __all__ = ["Progress", "Reader", "load"]
 NAMED = 3  # files that a message lists by name
 
 
-def load(paths: Sequence[str | Path], progress: Progress | None = None) -> Run:
-    """Read everything under `paths` as the evidence of one job.
+def load(paths: str | Path | Sequence[str | Path], progress: Progress | None = None) -> Run:
+    """Read everything under `paths`, a path or several, as the evidence of one job.
 
     Of several traces of one rank the newest is judged. What is not judged is in `Run.ignored`, and in
     `Run.warnings` where that matters.
@@ -25,7 +25,7 @@ def load(paths: Sequence[str | Path], progress: Progress | None = None) -> Run:
     Raises:
         WhyIdleError: nothing under `paths` can be judged.
     """
-    given = [Path(path) for path in paths]
+    given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     found = find(given)
     chosen = _read(found, progress)
     if not chosen.traces:
