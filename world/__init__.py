@@ -15,7 +15,8 @@ from typing import Any
 
 from world import kineto, truth
 from world.calibrate import Calibrated, UnreachableError, calibrate
-from world.faults import CONTROLS, FAULTS, MISSPECIFIED
+from world.controls import CONTROLS, MISSPECIFIED
+from world.faults import FAULTS
 from world.job import Data, Job
 from world.machine import GPUS
 from world.nets import FAMILIES as _NETS

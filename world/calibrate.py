@@ -40,7 +40,7 @@ class Calibrated:
         job = self.job
         for fault, amount in zip(self.faults, self.amounts, strict=True):
             if amount > fault.neutral:  # else there is no fault, and nothing around it either
-                job = (fault.cured if fault.id in cured else fault.faulty)(job, amount)
+                job = fault.change(job, amount, cured=fault.id in cured)
         return job
 
     def severity(self, fault: str) -> float:
@@ -59,7 +59,7 @@ def calibrate(job: Job, wanted: Mapping[Fault, float]) -> Calibrated:
     """
     faults = tuple(wanted)
     step = run(job).step_us
-    guesses = {fault: fault.scale(step, severity) for fault, severity in wanted.items()}
+    guesses = {fault: fault.guess(step, severity) for fault, severity in wanted.items()}
     alone = [_one(Calibrated(job, (fault,), (fault.neutral,)), 0, wanted[fault], guesses[fault]) for fault in faults]
     found = Calibrated(job, faults, tuple(one.amounts[0] for one in alone))
     if len(faults) < 2:

@@ -16,6 +16,8 @@ class Data:
     prefetch: int = 2  # batches that each worker may have outstanding
     batch_us: float = 20_000.0  # of CPU time for one batch
     read_us: float = 0.0  # of waiting for storage before it, on no core
+    cold: int = 0  # batches that are not in the page cache yet
+    cold_scale: float = 8.0  # how much longer those are waited for
     variation: float = 0.15  # standard deviation over mean of both
     cores: int = 24  # for the workers and the training process of one rank
     in_order: bool = True
@@ -64,6 +66,7 @@ class Job:
     queue: int = 1024  # launches that a stream takes before it makes the host wait
     gc: Every = field(default_factory=Every)
     gil: tuple[float, float] = (0.0, 0.0)  # every so many microseconds another thread holds the lock for so many
+    second_thread: bool = False  # another thread copies the batches
     throttle: tuple[float, float] = (0.0, 0.0)  # every so many microseconds the quota stops all threads for so many
 
     # copies and synchronisations
@@ -85,7 +88,7 @@ class Job:
     startup_us: float = 0.0
     churn: Every = field(default_factory=Every)  # cudaMalloc and cudaFree, `count` of each taking `us` together
     search: Every = field(default_factory=Every)  # convolutions that try `count` algorithms, taking `us` of the GPU
-    fills: int = 0  # times that each gradient is set to zero
+    fill_us: float = 0.0  # of host time, to set one gradient to zero; 0: gradients are dropped
 
     # ranks
     overlap: bool = True  # buckets of gradients are reduced while the backward pass runs

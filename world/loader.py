@@ -65,7 +65,8 @@ class Workers:
         for worker, tasks in enumerate(self.tasks):
             if tasks and self.phase[worker] is None and self.ready_at[worker] <= self.clock:
                 batch = tasks.popleft()
-                self.phase[worker] = (batch, self._service(self.data.read_us), self._service(self.data.batch_us))
+                cold = self.data.cold_scale if batch < self.data.cold else 1.0
+                self.phase[worker] = (batch, self._service(self.data.read_us * cold), self._service(self.data.batch_us))
 
     def _service(self, mean: float) -> float:
         """Return a gamma-distributed time."""

@@ -24,6 +24,7 @@ import numpy as np
 from world.job import Job
 from world.kernels import Kernel, Op
 
+SHARED_US = 15.0  # that a second thread's call holds the lock
 POOL = 8192  # jitter factors that are drawn ahead
 MAIN, AUTOGRAD, SECOND = 0, 1, 2  # threads
 COMPUTE, COPIES, COLLECTIVES = 7, 13, 20  # streams
@@ -132,6 +133,15 @@ class Process:
         yield
         if self.job.stacks:
             self.note("python_function", name, start, self.now, thread)
+
+    @contextmanager
+    def second_thread(self) -> Iterator[None]:
+        """Do something on another thread, while this one goes on; both want the interpreter's lock for a moment."""
+        now, causes, thread = self.now, self.causes, self.thread
+        self.causes, self.thread = [], SECOND
+        yield
+        self.now, self.causes, self.thread = now, causes, thread
+        self.spend(SHARED_US)
 
     def note(
         self,

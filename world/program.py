@@ -141,8 +141,9 @@ class Program:
         if job.copy == "stream":  # the batch was copied during the step before; now the next one is
             p.call("cudaStreamWaitEvent", 1.5, "python")
             p.streams[COMPUTE].after = max(p.streams[COMPUTE].after, self.copied)
-            self._to_device(size, COPIES)
-            p.call("cudaEventRecord", 1.5)
+            with p.second_thread() if job.second_thread else nullcontext():
+                self._to_device(size, COPIES)
+                p.call("cudaEventRecord", 1.5)
             self.copied = p.streams[COPIES].tail
             return
         self._to_device(size, COMPUTE)
@@ -267,13 +268,10 @@ class Program:
         p.cause("optimizer_host")
         with p.range(f"Optimizer.zero_grad#{name}.zero_grad"):
             p.spend(0.25 * len(self.net.parameters))
-            for _ in range(job.fills):
+            if job.fill_us:
                 make = Maker(job.gpu, "fp32")
-                p.run(
-                    [call("aten::zero_", "aten::fill_", kernels=(make.fill(size),)) for size in self.net.parameters],
-                    "optimizer_host",
-                    "optimizer_host",
-                )
+                fills = [call("aten::zero_", "aten::fill_", kernels=(make.fill(n),)) for n in self.net.parameters]
+                p.run([op._replace(us=job.fill_us) for op in fills], "optimizer_host", "optimizer_host")
         p.cause("python")
 
     def _replay(self) -> None:
