@@ -3,8 +3,8 @@
 A wait costs nothing by itself: the GPU works meanwhile. It costs what comes after it, when the host starts again
 with an empty queue. Without the wait everything after it would be launched earlier by the time that the host stood,
 so of the idle time for which the host is late, up to the next wait, at most that much goes away. A wait without idle
-time behind it is only where the CPU waits, and counts as nothing. Idle time in a loader is not counted, though it may
-have begun late because of a wait: it is the loader's, and input.* rules speak of it.
+time behind it is only where the CPU waits, and counts as nothing. Idle time in a loader, or in a pause that has a rule
+of its own, is not counted, though it may have begun late because of a wait: it is the loader's, or the pause's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from whyidle.measure import names
 from whyidle.measure.analysis import PLACES, Analysis
 from whyidle.measure.attribution import Attribution, merged
-from whyidle.measure.rows import Index, Mask, among, largest
+from whyidle.measure.rows import Index, Mask, among, largest, together
 from whyidle.measure.transfer import SMALL_BYTES
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import Location
@@ -27,6 +27,8 @@ from whyidle.model.measurement import Measurement
 
 MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
 HOST_WORK = ("sync_return", "h2d_prep", "optimizer_host", "autograd_host", "dispatch", "python")
+# what a host does that rules of its own speak of, whether it came to it early or late
+NAMED = ("data_wait", "checkpoint", "evaluation", "logging", "allocator", "gc", "compile")
 SHORTEST = 5_000  # ns: below a launch's length a call did not wait; the median launch takes 1-16 us
 NO_OPERATOR = -1
 NEVER = np.iinfo(np.int64).max
@@ -149,7 +151,8 @@ def kinds(a: Analysis, calls: Index, wait_of: Index, operator: Index) -> NDArray
     kind[read & scalar] = "scalar"
     kind[read & clip] = "grad_clip"
     kind[inside(t.host_like(names.DATA_DEPENDENT, Kind.OP))] = "data_dependent"
-    kind[inside(a.host.slices["checkpoint"])] = ""
+    # what saving, evaluating or freeing memory waits for is part of them
+    kind[inside(together(*(a.host.slices[name] for name in ("checkpoint", "evaluation", "allocator"))))] = ""
     return kind
 
 
@@ -181,8 +184,8 @@ def gains(a: Analysis, device: Attribution, waits: Waits) -> Ints:
 
 
 def fillable(device: Attribution) -> Intervals:
-    """Return the idle time for which the host was late, and in no loader."""
-    return subtract(device.late_idle, device.pieces.of("data_wait"))[0]
+    """Return the idle time for which the host was late, and in no loader and no pause that has a name."""
+    return subtract(device.late_idle, merged([device.pieces.of(cause) for cause in NAMED]))[0]
 
 
 def at_most(limit: int, won: Ints) -> Ints:
