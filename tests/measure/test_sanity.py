@@ -157,3 +157,32 @@ def test_stacks_overstate_the_host():
     assert STACKS not in raised(late.op("aten::add", 0, 1))
     assert raised(late.python("train.py(3): main", 0, 1000))[STACKS].confidence == 0.9
     assert STACKS not in raised(sound().python("train.py(3): main", 0, 1000))
+
+
+def ahead(count, behind):
+    """Steps of 100 us on the host, ten kernels of 10 us each, which run `behind` us after their step began."""
+    r = Recording()
+    for i in range(count):
+        r.step(i, i * 100, (i + 1) * 100)
+        for k in range(10):
+            r.kernel(i * 100 + k * 10 + behind, i * 100 + k * 10 + 10 + behind, launched=i * 100 + k * 6)
+    return r
+
+
+@pytest.mark.parametrize(
+    ("count", "behind", "told", "confidence"),
+    [
+        (6, 90, False, 1.0),  # less than a step behind
+        (6, 150, True, 1.0),  # of six steps the work of four ended inside
+        (6, 390, True, 1.0),  # of two
+        (6, 410, True, 0.3),  # of one: the second ends at 610 us, after the window of 600
+        (3, 250, True, 0.3),
+    ],
+)
+def test_a_host_that_runs_ahead_is_told_and_doubted_only_where_the_window_holds_less_than_two_steps_of_the_gpu(
+    count, behind, told, confidence
+):
+    found = [doubt for doubt in doubts(ahead(count, behind).analysis()) if "runs ahead" in doubt.message]
+    assert bool(found) == told
+    assert [doubt.confidence for doubt in found] == [confidence] * told
+    assert all(("Record more steps" in doubt.message) == (confidence < 1) for doubt in found)

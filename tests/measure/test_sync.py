@@ -7,6 +7,7 @@ import pytest
 from tests.traces import AUTOGRAD, Recording, measured
 from whyidle.measure import questions
 from whyidle.measure.sync import MEASURED, find, held_up
+from whyidle.model.evidence import Kind
 
 READ_BACK = "Memcpy DtoH (Device -> Pageable)"
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
@@ -185,14 +186,36 @@ def test_what_a_read_costs_is_no_more_than_the_busiest_device_leaves():
     assert waits(r) == {"scalar": (1, 0)}
 
 
-def test_a_read_leaves_loading_to_the_loader():
-    """The host stands 21-205, loads 212-302 and launches at 312: of 107 us of idle time the loader has 90."""
-    r = item(busy(), 20, 211, copied=200).range(
-        "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 212, 302
-    )
+LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "cause"),
+    [
+        (Kind.RANGE, LOADING, "data_wait"),
+        (Kind.RANGE, "save_checkpoint", "checkpoint"),
+        (Kind.RANGE, "evaluate", "evaluation"),
+        (Kind.RANGE, "log_metrics", "logging"),
+        (Kind.RANGE, "gc.collect", "gc"),
+        (Kind.RANGE, "torch.compile", "compile"),
+        (Kind.RUNTIME, "cudaMalloc", "allocator"),
+    ],
+)
+def test_a_read_leaves_loading_and_pauses_to_the_rules_about_them(kind, name, cause):
+    """The host stands 21-205, loads or pauses 212-302, and launches at 312: of 107 us of idle time that has 90."""
+    r = item(busy(), 20, 211, copied=200).slice(kind, name, 212, 302)
     m = measured(r.kernel(322, 400, launched=312).analysis())
     assert m["sync_scalar_lost_share"] == m["sync_host_share"] == pytest.approx(17 / 400)
-    assert m["idle_data_wait_share"] == pytest.approx(90 / 400)
+    assert m[f"idle_{cause}_share"] == pytest.approx(90 / 400)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(Kind.RANGE, "save_checkpoint"), (Kind.RANGE, "evaluate"), (Kind.RUNTIME, "cudaFree")]
+)
+def test_a_wait_inside_a_pause_is_part_of_it(kind, name):
+    """The pause ends at 220; of the 80 us from there to the launch at 300 no wait of the program speaks."""
+    r = busy().slice(kind, name, 15, 220).call("cudaStreamSynchronize", 20, 205)
+    assert waits(r.kernel(310, 400, launched=300)) == {}
 
 
 @pytest.mark.parametrize(("starts", "limited"), [(1000, 0.0), (8000, 1.0)])

@@ -3,30 +3,32 @@
 A wait costs nothing by itself: the GPU works meanwhile. It costs what comes after it, when the host starts again
 with an empty queue. Without the wait everything after it would be launched earlier by the time that the host stood,
 so of the idle time for which the host is late, up to the next wait, at most that much goes away. A wait without idle
-time behind it is only where the CPU waits, and counts as nothing. Idle time in a loader is not counted, though it may
-have begun late because of a wait: it is the loader's, and input.* rules speak of it.
+time behind it is only where the CPU waits, and counts as nothing. Idle time in a loader, or in a pause that has a rule
+of its own, is not counted, though it may have begun late because of a wait: it is the loader's, or the pause's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whyidle.measure import names
+from whyidle.measure import names, transfer
 from whyidle.measure.analysis import PLACES, Analysis
 from whyidle.measure.attribution import Attribution, merged
-from whyidle.measure.rows import Index, Mask, among, largest
-from whyidle.measure.transfer import SMALL_BYTES
+from whyidle.measure.rows import Index, Mask, among, largest, together
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import Location
-from whyidle.model.intervals import Intervals, covered_before, intersect, overlap, subtract, union
+from whyidle.model.intervals import NOTHING, Intervals, covered_before, intersect, overlap, subtract, union
 from whyidle.model.measurement import Measurement
 
 MEASURED = ("scalar", "readback", "data_dependent", "grad_clip", "upload", "framework")
+SMALL = "small_upload"  # of these transfer.h2d_in_step speaks, together with what the host does before them
 HOST_WORK = ("sync_return", "h2d_prep", "optimizer_host", "autograd_host", "dispatch", "python")
+# what a host does that rules of its own speak of, whether it came to it early or late
+NAMED = ("data_wait", "checkpoint", "evaluation", "logging", "allocator", "gc", "compile")
 SHORTEST = 5_000  # ns: below a launch's length a call did not wait; the median launch takes 1-16 us
 NO_OPERATOR = -1
 NEVER = np.iinfo(np.int64).max
@@ -57,8 +59,11 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         stands = a.t.spans(np.concatenate((waits.calls, held_up(a))))
         limited = sum(gpu_limited(device, stands) for device in a.devices)
         yield Measurement("gpu_limited_share", limited / busy)
-    claimed = sum(host_work(device, waits, mine) for device, mine in zip(a.devices, won, strict=True))
+    spoken = np.isin(waits.kind, MEASURED)
+    pairs = list(zip(a.devices, won, strict=True))
+    claimed = sum(host_work(device, filled(device, waits, np.where(spoken, mine, 0))) for device, mine in pairs)
     yield Measurement("sync_host_share", a.share(claimed))
+    yield from small_copies(a, waits, pairs)
     total = np.sum(won, axis=0) if won else np.zeros(len(waits.call), np.int64)
     for kind in MEASURED:
         mine: Mask = waits.kind == kind
@@ -66,6 +71,23 @@ def measure(a: Analysis) -> Iterator[Measurement]:
             yield Measurement(f"sync_{kind}_per_step", a.per_step(a.t.host.start[waits.call[mine]]))
         places = tuple(place(a, waits, int(row)) for row in largest(np.where(mine, total, 0), PLACES) if mine[row])
         yield Measurement(f"sync_{kind}_lost_share", a.share(float(total[mine].sum())), locations=places)
+
+
+def small_copies(a: Analysis, waits: Waits, pairs: Sequence[tuple[Attribution, Ints]]) -> Iterator[Measurement]:
+    """Yield the idle time before small copies to the device and behind those that the host waited for.
+
+    What a wait of another kind is said to cost, is not counted again.
+    """
+    copies = transfer.small(a)
+    if copies is None:
+        return
+    small, lost = waits.kind == SMALL, 0
+    for device, won in pairs:
+        behind = filled(device, waits, np.where(small, won, 0))
+        others = filled(device, waits, np.where(np.isin(waits.kind, MEASURED), won, 0))
+        before = subtract(transfer.prepared(device, copies), others)[0]
+        lost += merged([intersect(behind, of_host(device))[0], before]).total
+    yield Measurement("h2d_small_lost_share", a.share(lost), locations=a.device_places(copies))
 
 
 def gpu_limited(device: Attribution, stands: Intervals) -> float:
@@ -144,12 +166,13 @@ def kinds(a: Analysis, calls: Index, wait_of: Index, operator: Index) -> NDArray
     kind = np.full(count, "", "<U14")
     kind[operator == NO_OPERATOR] = "framework"
     kind[upload & holds(large_uploads(a))] = "upload"
-    kind[upload & ~holds(large_uploads(a))] = ""
+    kind[upload & ~holds(large_uploads(a))] = SMALL
     kind[read] = "readback"
     kind[read & scalar] = "scalar"
     kind[read & clip] = "grad_clip"
     kind[inside(t.host_like(names.DATA_DEPENDENT, Kind.OP))] = "data_dependent"
-    kind[inside(a.host.slices["checkpoint"])] = ""
+    # what saving, evaluating or freeing memory waits for is part of them
+    kind[inside(together(*(a.host.slices[name] for name in ("checkpoint", "evaluation", "allocator"))))] = ""
     return kind
 
 
@@ -157,7 +180,7 @@ def large_uploads(a: Analysis) -> Index:
     """Return the calls that copy more than a few small tensors to the device; of the small ones transfer.py speaks."""
     t = a.t
     copies = t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)
-    calls = t.launch[copies[t.device.bytes[copies] > SMALL_BYTES]]
+    calls = t.launch[copies[t.device.bytes[copies] > transfer.SMALL_BYTES]]
     return calls[calls >= 0]
 
 
@@ -181,8 +204,8 @@ def gains(a: Analysis, device: Attribution, waits: Waits) -> Ints:
 
 
 def fillable(device: Attribution) -> Intervals:
-    """Return the idle time for which the host was late, and in no loader."""
-    return subtract(device.late_idle, device.pieces.of("data_wait"))[0]
+    """Return the idle time for which the host was late, and in no loader and no pause that has a name."""
+    return subtract(device.late_idle, merged([device.pieces.of(cause) for cause in NAMED]))[0]
 
 
 def at_most(limit: int, won: Ints) -> Ints:
@@ -191,20 +214,29 @@ def at_most(limit: int, won: Ints) -> Ints:
     return won if total <= limit else (won * (limit / total)).astype(np.int64)
 
 
-def host_work(device: Attribution, waits: Waits, won: Ints) -> int:
-    """Return how much of what the waits cost the host spent launching and in Python, ns: other rules see it there.
+def filled(device: Attribution, waits: Waits, won: Ints) -> Intervals:
+    """Return the idle time that would go away without these waits.
 
     Without a wait the host would be earlier by as long as it stood: the first idle time behind it goes away first.
     """
     late, rows = fillable(device), np.flatnonzero(won)
     if not len(rows):
-        return 0
+        return NOTHING
     before = covered_before(waits.start[rows], late)
     until = np.concatenate(([0], np.cumsum(late.lengths)))
     place = np.clip(np.searchsorted(until, before + won[rows]) - 1, 0, len(late) - 1)
     end = late.start[place] + before + won[rows] - until[place]
-    work = merged([device.pieces.of(cause) for cause in HOST_WORK])
-    return intersect(union(waits.start[rows], end), intersect(late, work)[0])[0].total
+    return intersect(union(waits.start[rows], end), late)[0]
+
+
+def of_host(device: Attribution) -> Intervals:
+    """Return the idle time that the host spends launching and in Python."""
+    return merged([device.pieces.of(cause) for cause in HOST_WORK])
+
+
+def host_work(device: Attribution, idle: Intervals) -> int:
+    """Return how much of this idle time the host spends launching and in Python, ns: other rules see it there."""
+    return intersect(idle, of_host(device))[0].total
 
 
 def between_backward_and_step(a: Analysis, times: Ints) -> Mask:

@@ -8,13 +8,15 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.attribution import CODE
+from whyidle.measure.attribution import CODE, Attribution
 from whyidle.measure.rows import Index, among
 from whyidle.model.evidence import Kind
+from whyidle.model.intervals import Intervals, union
 from whyidle.model.measurement import Measurement
 
 # Below this, latency and not bandwidth is what a copy costs (Nsight's cuda_memcpy_sync rule leaves such copies out).
 SMALL_BYTES = 64 * 1024
+MAKING = ("python", "dispatch", "h2d_prep", "launch_latency")  # what a host does that makes a tensor and copies it
 
 
 def measure(a: Analysis) -> Iterator[Measurement]:
@@ -26,14 +28,13 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     back = t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY)
     back = np.setdiff1d(back, a.launched_inside(a.host.slices["checkpoint"]))  # pause.checkpoint_sync speaks of these
     yield Measurement("d2h_exposed_share", a.exposed_share(back), locations=a.device_places(back))
-    known = d.bytes[copies] >= 0
-    if known.all():
-        small = copies[d.bytes[copies] <= SMALL_BYTES]
+    few_bytes = small(a)
+    if few_bytes is not None:
         if a.steps:
             in_steps = copies[a.in_steps(d.start[copies])]
             yield Measurement("h2d_bytes_per_step", float(d.bytes[in_steps].sum()) / a.steps)
-            yield Measurement("h2d_small_per_step", a.per_step(d.start[small]))
-        yield Measurement("h2d_small_lost_share", lost(a, small), locations=a.device_places(small))
+            yield Measurement("h2d_small_per_step", a.per_step(d.start[few_bytes]))
+        yield Measurement("h2d_small_exposed_share", a.exposed_share(few_bytes), locations=a.device_places(few_bytes))
     pageable = t.strings_like(names.PAGEABLE)[d.name[copies]]
     pinned = t.strings_like(names.PINNED)[d.name[copies]]
     if (pageable | pinned).all():
@@ -44,14 +45,20 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         )
 
 
-def lost(a: Analysis, copies: Index) -> float:
-    """Return the idle time of gaps that end with one of these copies, and the copies beside which nothing runs."""
-    before = 0
-    for device in a.devices:
-        g = device.gaps
-        rows = among(g.next_op, copies) & device.late
-        before += int((g.span.end - device.launch_start)[rows].sum())
-        prep = device.pieces
-        mine = rows[prep.gap] & (prep.cause == CODE["h2d_prep"])
-        before += int((prep.end - prep.start)[mine].sum())
-    return a.share(before) + a.exposed_share(copies)
+def small(a: Analysis) -> Index | None:
+    """Return the small copies to the device; None where the recording does not say how much each copies."""
+    size = a.t.device.bytes
+    copies = a.t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)
+    return copies[size[copies] <= SMALL_BYTES] if (size[copies] >= 0).all() else None
+
+
+def prepared(device: Attribution, copies: Index) -> Intervals:
+    """Return the idle time in which the host gets one of these copies ready: what ends the gap is the copy.
+
+    All that the host did since its last launch is part of it, as far as it has no other name: Python and operators on
+    the CPU make the tensor, then it is copied.
+    """
+    rows = among(device.gaps.next_op, copies) & device.late
+    p = device.pieces
+    mine = rows[p.gap] & np.isin(p.cause, [CODE[cause] for cause in MAKING])
+    return union(p.start[mine], p.end[mine])

@@ -65,7 +65,8 @@ CATALOG: dict[str, Quantity] = {
     "h2d_pageable_exposed_share": Quantity("of window", "the part of them beside which no kernel runs", GPU),
     "h2d_bytes_per_step": Quantity("B/step", "bytes copied to the device", STEPS),
     "h2d_small_per_step": Quantity("per step", "host-to-device copies of at most 64 KiB", STEPS),
-    "h2d_small_lost_share": Quantity("of window", "GPU idle before such copies plus the copies beside which no kernel runs", HOST),
+    "h2d_small_exposed_share": Quantity("of window", "the part of such copies beside which no kernel runs", GPU),
+    "h2d_small_lost_share": Quantity("of window", "GPU idle while the host gets such a copy ready, or behind those that it waited for and that a host running ahead would have filled", HOST),
     # waits of the host for the GPU; lost: GPU idle behind them that a host running ahead would have filled
     "sync_scalar_per_step": Quantity("per step", "blocking reads of one value: .item(), float(t), print(t)", STEPS),
     "sync_scalar_lost_share": Quantity("of window", "GPU idle behind them that a host running ahead would have filled", HOST),

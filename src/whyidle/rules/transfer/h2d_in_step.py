@@ -18,7 +18,9 @@ class H2dInStep(Rule):
 
     ## How we know
     Each step copies at least four pieces of at most 64 KiB to the device, more than the labels and
-    masks of a batch, and the GPU is idle before them or does nothing but copy.
+    masks of a batch. What they cost is the idle time in which the training thread makes such a tensor
+    (Python and operators since its last launch, then the copy), and the idle time behind those that it
+    waited for, as far as it would have been ahead by then without the wait.
 
     ## When to ignore it
     The small copies are the batch itself, a dictionary of many short tensors: then put them into one
@@ -26,7 +28,11 @@ class H2dInStep(Rule):
     """
 
     needs = (("h2d_small_per_step", "h2d_small_lost_share"),)
-    explains = ("h2d_prep",)
+    uses = ("h2d_small_exposed_share",)
+    explains = (
+        "h2d_prep", "python", "dispatch", "sync_return", "launch_latency", "autograd_host", "optimizer_host",
+    )  # fmt: skip
+    busy = ("h2d_small_exposed_share",)
 
     many = Threshold(4, "copies per step", source="a batch brings up to three small tensors: labels, lengths, a mask")
     confidence = Threshold(
@@ -37,18 +43,23 @@ class H2dInStep(Rule):
 
     @classmethod
     def claimed(cls, m: Measurements) -> float:
-        """Return the share of the window that this rule speaks for; 0 where it is silent."""
+        """Return the idle share of the window that this rule speaks for; 0 where it is silent."""
         return m.get("h2d_small_lost_share", 0.0) if m.get("h2d_small_per_step", 0.0) >= cls.many else 0.0
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = self.claimed(m)
+        idle = self.claimed(m)
+        copying = m.get("h2d_small_exposed_share", 0.0)
+        lost = idle + copying if idle else 0.0
         count = m.number("h2d_small_per_step")
         yield from self.finding(
             f"Each step makes {count:.0f} small tensors on the CPU and copies them to the GPU, "
             f"which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"{count:.0f} host-to-device copies of at most 64 KiB per step, the GPU idle before them",
+            seen=(
+                f"{count:.0f} host-to-device copies of at most 64 KiB per step; while the CPU makes the tensors and "
+                f"behind those that it waits for, the GPU idles {idle:.0%} of the time"
+            ),
             locations=m.one("h2d_small_lost_share").locations,
             fixes=(
                 Fix(
@@ -68,6 +79,12 @@ class H2dInStep(Rule):
 
     cases = (
         Fires("constants made in forward", h2d_small_per_step=24, h2d_small_lost_share=0.11),
+        Fires(
+            "half of what they cost is copying",
+            h2d_small_per_step=200,
+            h2d_small_lost_share=0.01,
+            h2d_small_exposed_share=0.012,
+        ),
         Silent("labels of the batch", h2d_small_per_step=1, h2d_small_lost_share=0.05),
         Silent("many, but the GPU has work queued", h2d_small_per_step=24, h2d_small_lost_share=0.004),
     )
