@@ -26,7 +26,6 @@ class Data:
     start_us: float = 0.0  # until a new worker is ready
     fetch_us: float = 180.0  # of the training thread, to take a batch from the queue
     inline_us: float = 0.0  # of the training thread, making the batch outside any loader
-    inline_named: bool = True  # as a range of the profiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,6 @@ class Job:
     reduce_each: bool = False  # in every micro-step
     slow_rank: int = -1
     slow_gpu: float = 1.0
-    slow_host_us: float = 0.0  # per step, of that rank
     slow_data_us: float = 0.0  # between two batches, of that rank
     imbalance: float = 0.0  # standard deviation of the ranks' shares of a step's work
     balanced: bool = False  # the same work, dealt out evenly

@@ -103,7 +103,7 @@ class Program:
         """Get a batch."""
         p, data = self.p, self.data
         if data.inline_us:
-            with self._named("load_batch", data.inline_named), p.frame("train.py(57): load_batch"):
+            with p.range("load_batch"), p.frame("train.py(57): load_batch"):
                 p.spend(data.inline_us, "data_wait")
             return
         kind = "_MultiProcessing" if data.workers else "_SingleProcess"
@@ -288,8 +288,6 @@ class Program:
         """Do what comes after the optimizer: bookkeeping, metrics, logs, pauses."""
         p, job = self.p, self.job
         p.spend(job.bookkeeping_us, "python")
-        if p.rank == job.slow_rank:
-            p.spend(job.slow_host_us, "python")
         if job.deferred_read:
             self._deferred()
         if job.metrics_every and step % job.metrics_every == 0:

@@ -148,6 +148,13 @@ def test_two_faults_that_hide_each_other_are_each_worth_what_was_asked_alone() -
     assert known["step_time_without_all_s"] < 0.9 * known["step_time_s"]
 
 
+def test_what_else_a_job_would_gain_by_is_known_from_running_it_without() -> None:
+    known = world.simulate("cnn", {"input.workers_zero": 0.2}, seed=2)  # it also reads its loss in each step
+    (read,) = [other for other in known["also"] if other["id"] == "sync.scalar_read"]
+    assert read["severity"] == pytest.approx(1 - read["step_time_without_s"] / known["step_time_s"])
+    assert read["severity"] > 0.1
+
+
 def test_at_least_25_faults_have_ids_of_the_taxonomy() -> None:
     assert len(world.FAULTS) >= 25
     families = {"input", "transfer", "sync", "host", "compile", "compute", "memory", "pause", "dist", "hw"}
