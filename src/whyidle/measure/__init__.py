@@ -18,6 +18,7 @@ from whyidle.measure import (
     late,
     launch,
     network,
+    optimizer,
     pause,
     recompile,
     sync,
@@ -48,12 +49,16 @@ ABSENT_IS_NONE = {
     "loader_batches_per_step",
     "loader_first_wait_share",
     "optimizer_launches_per_step",
+    "optimizer_tensorwise_per_step",
+    "optimizer_tensorwise_share",
+    "optimizer_latency_share",
+    "optimizer_kernel_gap_share",
     "idle_zero_grad_share",
     "zero_grad_share",
     "zero_grad_fills_per_step",
 }
 
-QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective, accumulation)
+QUESTIONS = (idle, input, transfer, sync, launch, optimizer, compute, recompile, pause, collective, accumulation)
 
 
 @dataclass(frozen=True, slots=True)
