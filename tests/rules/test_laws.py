@@ -93,6 +93,8 @@ def attributions(draw: st.DrawFn, causes: tuple[str, ...]) -> dict[str, Value]:
         "idle_loader_workers_share": share["data_wait"] * loader * (1 - zero),
         "idle_data_range_share": share["data_wait"] * (1 - loader),
         "loader_first_wait_share": draw(SHARES),
+        "loader_start_waits": draw(st.integers(1, 5)),
+        "loader_start_wait_share": draw(SHARES),
         "steps": draw(st.integers(1, 20)),
         "alloc_lost_share": share["allocator"],
         "alloc_calls_per_step": draw(COUNTS),

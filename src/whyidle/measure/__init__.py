@@ -48,6 +48,8 @@ ABSENT_IS_NONE = {
     "idle_data_range_share",
     "loader_batches_per_step",
     "loader_first_wait_share",
+    "loader_start_waits",
+    "loader_start_wait_share",
     "optimizer_launches_per_step",
     "optimizer_tensorwise_per_step",
     "optimizer_tensorwise_share",

@@ -57,6 +57,8 @@ CATALOG: dict[str, Quantity] = {
     "idle_data_range_share": Quantity("of window", "GPU idle while it is in the user's own range that loads data", "put torch.profiler.record_function('load_data') around your own loading"),
     "loader_batches_per_step": Quantity("per step", "calls of DataLoader.__next__", STEPS),
     "loader_first_wait_share": Quantity("of idle_loader_workers", "part of that in the first batch of the recording", "record at least two batches, with ProfilerActivity.CPU"),
+    "loader_start_waits": Quantity("count", "batches that take about as long as the first, where these recur evenly; else 1", "record at least two batches, with ProfilerActivity.CPU"),
+    "loader_start_wait_share": Quantity("of idle_loader_workers", "part of that in these batches", "record at least two batches, with ProfilerActivity.CPU"),
     # copies
     "h2d_share": Quantity("of window", "host-to-device copies", GPU),
     "h2d_exposed_share": Quantity("of window", "the part of them beside which no kernel runs", GPU),
