@@ -133,6 +133,7 @@ CATALOG: dict[str, Quantity] = {
     # pauses
     "checkpoint_share": Quantity("of window", "in torch.save or a range named for it, GPU busy or not", HOST),
     "evaluation_share": Quantity("of window", "in a range named for evaluation, GPU busy or not", HOST),
+    "evaluation_busy_share": Quantity("of window", "GPU work that is launched in such a range", HOST),
     # collectives
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),

@@ -54,7 +54,7 @@ class WorkerStartup(Rule):
 
     @classmethod
     def _again(cls, m: Measurements) -> bool:
-        return m.get("loader_start_waits", 0.0) >= cls.recurs
+        return m.get("loader_start_waits", 0.0) >= cls.recurs and "loader_start_wait_share" in m
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.startup_share(m)
@@ -82,7 +82,7 @@ class WorkerStartup(Rule):
     def _others(self, m: Measurements) -> str:
         if not self._again(m):
             return ", once"
-        others = m.number("loader_start_wait_share") - m.number("loader_first_wait_share")
+        others = max(m.number("loader_start_wait_share") - m.number("loader_first_wait_share"), 0.0)
         return f", and {others:.0%} into {m.number('loader_start_waits') - 1:.0f} more that recur as evenly as epochs"
 
     cases = (
