@@ -144,7 +144,7 @@ def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, flo
     left = {cause: m.number(f"idle_{cause}_share") for cause in CAUSES}
     for finding in findings:
         rule = rules[finding.rule]
-        idle = max((finding.lost_share or 0.0) - sum(m.get(name, 0.0) for name in rule.busy), 0.0)
+        idle = max((finding.lost_share or 0.0) - rule.busy_share(m), 0.0)
         for cause in rule.explains:
             spoken = min(idle, left[cause])
             left[cause] -= spoken

@@ -38,6 +38,23 @@ def test_loading_while_the_gpu_works_is_a_wait_but_no_idle_time():
     assert m["loader_first_wait_share"] == 0, "nothing was waited for"
 
 
+@pytest.mark.parametrize(
+    ("waits", "count", "share"),
+    [
+        ([40, 1, 1, 30, 1, 1, 35, 1], 3, 105 / 110),  # epochs of three batches
+        ([40, 1, 1, 30, 1, 1, 1, 35], 1, 40 / 110),  # not even
+        ([40, 1, 1, 15, 1, 1, 15, 1], 1, 40 / 75),  # shorter than half the first
+        ([40, 1, 1, 90, 1, 1, 40, 1], 1, 40 / 130),  # longer than twice the first; the GPU idles for 45 of it
+        ([40, 1, 40, 1, 40, 1, 40, 1], 1, 40 / 164),  # every other batch is no epoch
+        ([40, 1, 1, 1, 1, 1, 1, 1], 1, 40 / 47),
+    ],
+)
+def test_waits_like_the_first_that_recur_evenly(waits, count, share):
+    m = measured(steps(*waits, name=WORKERS).analysis())
+    assert m["loader_start_waits"] == count
+    assert m["loader_start_wait_share"] == pytest.approx(share)
+
+
 def test_idle_time_is_told_by_the_loader_that_it_was_spent_in():
     """Training loads with workers and is late by 40 us of 200; validation reads 5 us in the process itself."""
     m = measured(steps(0, 40, name=WORKERS).range(IN_PROCESS, 0, 5).analysis())

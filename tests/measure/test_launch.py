@@ -34,22 +34,6 @@ def test_kernel_sizes():
     assert m["kernel_short_share"] == 0.5
 
 
-def test_optimizer_launches_per_step():
-    """Three launches inside Optimizer.step in two steps; the one at 60 is outside, and zero_grad is no step."""
-    r = Recording().step(1, 0, 100).step(2, 100, 200).range("Optimizer.zero_grad#SGD.zero_grad", 55, 65)
-    for start in (20, 120):
-        r.range("Optimizer.step#SGD.step", start, start + 20)
-    for start in (25, 35, 60, 125):
-        r.kernel(start + 1, start + 2, launched=start, took=0.5)
-    assert measured(r.analysis())["optimizer_launches_per_step"] == 1.5
-
-
-def test_launches_of_a_closure_are_not_the_optimizers():
-    r = Recording().step(1, 0, 100).range("Optimizer.step#AdamW.step", 10, 90).op("AddmmBackward0", 30, 50)
-    r.kernel(41, 42, launched=40)
-    assert "optimizer_launches_per_step" not in measured(r.analysis())
-
-
 @pytest.mark.parametrize(("gap", "which"), [(999, "launch_bound_share"), (1001, "host_stall_share")])
 def test_short_gaps_are_launching_long_ones_are_other_work(gap, which):
     """An operator fills the gap up to the launch, 10 us before its end; latency counts in short gaps only."""
@@ -122,12 +106,3 @@ def test_dropping_gradients_launches_nothing():
 
 def test_without_a_backward_pass_nothing_is_known_of_gradients():
     assert "zero_grad_share" not in measured(Recording().op("aten::zero_", 0, 5).kernel(5, 6, launched=4).analysis())
-
-
-def test_the_optimizer_is_the_one_that_takes_longest():
-    r = Recording().range("Optimizer.step#SGD.step", 0, 30).range("Optimizer.step#Shampoo.step", 40, 60)
-    r.range("Optimizer.step#Shampoo.step", 70, 95).kernel(0, 10)
-    assert measured(r.analysis())["optimizer"] == "Shampoo"
-    assert "optimizer" not in measured(
-        Recording().range("Optimizer.zero_grad#A.zero_grad", 0, 1).kernel(0, 9).analysis()
-    )

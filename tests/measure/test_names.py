@@ -124,6 +124,22 @@ def test_elementwise(name, expected):
     assert is_elementwise(name) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::sqrt_functor<float>, array<char*, 2> >", True),
+        ("void at::native::unrolled_elementwise_kernel<at::native::addcmul_cuda_kernel(TensorIteratorBase&)>", True),
+        ("void at::native::elementwise_kernel_manual_unroll<128, 8, at::native::gpu_kernel_impl_nocast>", True),
+        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<4>, Adam>", False),
+        ("void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel>", False),
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float> >", False),
+        ("triton_for_fused_0", False),
+    ],
+)
+def test_kernels_of_one_tensor_each(name, expected):
+    assert bool(names.TENSORWISE.search(name)) == expected
+
+
 # pattern: (names that it must know, names that it must not)
 TABLE = {
     "COLLECTIVE": (

@@ -24,6 +24,14 @@ def test_pauses_count_whether_the_gpu_is_busy_or_not():
     assert m["evaluation_share"] == pytest.approx(0.15)
 
 
+def test_what_the_gpu_does_for_an_evaluation_is_what_is_launched_in_it():
+    """The kernel of 0-210 was launched before. In validation, 200-260, one of 30 us is launched that runs after it."""
+    r = Recording().step(1, 0, 500).kernel(0, 210, launched=-5).range("validation", 200, 260)
+    m = measured(r.kernel(270, 300, launched=250).kernel(310, 400, launched=280).analysis())
+    assert m["evaluation_busy_share"] == pytest.approx(30 / 500)
+    assert m["idle_evaluation_share"] == pytest.approx(40 / 500), "from 210 to the launch at 250"
+
+
 def test_only_inside_the_window():
     assert measured(four_steps().range("validation", 350, 900).analysis())["evaluation_share"] == pytest.approx(0.125)
 

@@ -18,6 +18,7 @@ from whyidle.measure import (
     late,
     launch,
     network,
+    optimizer,
     pause,
     recompile,
     sync,
@@ -47,13 +48,19 @@ ABSENT_IS_NONE = {
     "idle_data_range_share",
     "loader_batches_per_step",
     "loader_first_wait_share",
+    "loader_start_waits",
+    "loader_start_wait_share",
     "optimizer_launches_per_step",
+    "optimizer_tensorwise_per_step",
+    "optimizer_tensorwise_share",
+    "optimizer_latency_share",
+    "optimizer_kernel_gap_share",
     "idle_zero_grad_share",
     "zero_grad_share",
     "zero_grad_fills_per_step",
 }
 
-QUESTIONS = (idle, input, transfer, sync, launch, compute, recompile, pause, collective, accumulation)
+QUESTIONS = (idle, input, transfer, sync, launch, optimizer, compute, recompile, pause, collective, accumulation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from whyidle.model.evidence import Ints, Kind
 from whyidle.model.intervals import overlap, union
 from whyidle.model.measurement import Measurement
 
+ALIKE = 2  # times: waits that differ by less are alike (judgement: batches vary by half their mean)
+SHORTEST_EPOCH = 3  # batches; every other one that is slow begins no epoch (judgement)
+
 
 def measure(a: Analysis) -> Iterator[Measurement]:
     """Yield the share of the DataLoader and of the user's own loading ranges; nothing where none is recorded.
@@ -54,13 +57,30 @@ def kinds_of_loader(a: Analysis) -> tuple[Index, Index]:
 
 
 def first_wait(a: Analysis, workers: Index) -> Iterator[Measurement]:
-    """Yield how much of the wait for workers falls into the first batch; nothing where one batch is all there is."""
+    """Yield how much of the wait for workers falls into the first batch; nothing where one batch is all there is.
+
+    A loader that starts its workers anew in each epoch makes a wait like the first in every so manieth batch.
+    """
     waited = idle_of_each(a, workers)
     if waited.sum() == 0:
         yield Measurement("loader_first_wait_share", 0.0)
     elif len(workers) > 1:
         first = float(waited[0] / waited.sum())
         yield Measurement("loader_first_wait_share", first, locations=a.host_places(workers[:1]))
+        starts = recurring(a.t.host.end[workers] - a.t.host.start[workers])
+        yield Measurement("loader_start_waits", len(starts))
+        alike = float(waited[starts].sum() / waited.sum())
+        yield Measurement("loader_start_wait_share", alike, locations=a.host_places(workers[starts]))
+
+
+def recurring(took: Ints) -> Index:
+    """Return the batches that take about as long as the first, if these recur evenly; else the first alone."""
+    long = np.flatnonzero(took * ALIKE >= took[0])
+    if len(long) > 1 and long[1] >= SHORTEST_EPOCH and took[long].max() <= ALIKE * took[0]:
+        every = np.arange(0, len(took), long[1])
+        if np.array_equal(long, every):
+            return every
+    return np.zeros(1, np.intp)
 
 
 def idle_in(name: str, a: Analysis, loader: Index) -> Iterator[Measurement]:

@@ -1,4 +1,4 @@
-"""What does the host do to keep the GPU fed: launches, kernel sizes, the optimizer's loop, the interpreter's pauses?"""
+"""What does the host do to keep the GPU fed: launches, kernel sizes, the interpreter's pauses?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from whyidle.measure import names
 from whyidle.measure.analysis import PLACES, Analysis
 from whyidle.measure.attribution import CODE
-from whyidle.measure.rows import distinct, largest
+from whyidle.measure.rows import largest
 from whyidle.model.evidence import Kind
 from whyidle.model.measurement import Measurement
 
@@ -33,12 +33,6 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         yield Measurement("kernel_short_share", float(np.mean(length < SHORT_KERNEL)))
     if a.steps and len(t.launching):
         yield Measurement("launches_per_step", a.per_step(t.host.start[t.launching]))
-        optimizer = a.host.free_of_backward(t.host_like(names.OPTIMIZER_STEP, Kind.RANGE))
-        if len(optimizer):
-            inside = distinct(t.launch[a.launched_inside(optimizer)])
-            per_step = a.per_step(t.host.start[inside])
-            yield Measurement("optimizer_launches_per_step", per_step, locations=a.host_places(optimizer))
-    yield from optimizer_name(a)
     yield from zero_grad(a)
     latencies = [device.latency for device in a.devices if device.latency is not None]
     if latencies:
@@ -60,15 +54,6 @@ def zero_grad(a: Analysis) -> Iterator[Measurement]:
     yield Measurement("zero_grad_share", a.device_share(fills), locations=a.device_places(fills))
     if a.steps:
         yield Measurement("zero_grad_fills_per_step", a.per_step(a.t.host.start[a.t.launch[fills]]))
-
-
-def optimizer_name(a: Analysis) -> Iterator[Measurement]:
-    """Yield the class of the optimizer whose steps take the host longest; nothing where none is named."""
-    h, steps = a.t.host, a.t.host_like(names.OPTIMIZER_NAME, Kind.RANGE)
-    if len(steps):
-        time = np.bincount(h.name[steps], weights=h.end[steps] - h.start[steps])
-        match = names.OPTIMIZER_NAME.search(a.t.trace.strings[int(np.argmax(time))])
-        yield Measurement("optimizer", match[1] if match else "")
 
 
 def starved(a: Analysis) -> Iterator[Measurement]:

@@ -53,6 +53,8 @@ NOT_MERGED: Final = _any_of(
     r"^(?!triton_).*(?:CatArray|(?<![a-z])index_|index(?:select|func)|gather|scatter|embedding)",
     r"multi_tensor_apply|foreach|(?:fused|multi_?tensor)_?(?:adam|sgd|adagrad|lamb)|adam_?w?_?(?:cuda|functor|kernel)",
 )
+# Of PyTorch's own kernels those that treat one tensor, element by element.
+TENSORWISE: Final = _any_of(r"at::native::(?!index_)\w*elementwise_kernel")
 # kernels that copy and change the type: with loads and stores of another type, or named for the type
 CONVERSION: Final = _any_of(
     r"lambda\((?:float|double|c10::(?:Half|BFloat16|Float8\w*))\).*(?:Load|Store)WithCast",

@@ -19,6 +19,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         index = a.host.slices[name]
         if len(t.of_kind(Kind.RANGE)) or len(t.of_kind(Kind.PYTHON)):
             yield Measurement(f"{name}_share", a.host_share(index), locations=a.host_places(index))
+    work = a.launched_inside(a.host.slices["evaluation"])
+    yield Measurement("evaluation_busy_share", a.device_share(work))
     calls = t.host_like(names.DEVICE_ALLOCATION, Kind.RUNTIME)
     start = t.host.start[calls]
     low, high = t.whole_window

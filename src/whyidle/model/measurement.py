@@ -57,6 +57,8 @@ CATALOG: dict[str, Quantity] = {
     "idle_data_range_share": Quantity("of window", "GPU idle while it is in the user's own range that loads data", "put torch.profiler.record_function('load_data') around your own loading"),
     "loader_batches_per_step": Quantity("per step", "calls of DataLoader.__next__", STEPS),
     "loader_first_wait_share": Quantity("of idle_loader_workers", "part of that in the first batch of the recording", "record at least two batches, with ProfilerActivity.CPU"),
+    "loader_start_waits": Quantity("count", "batches that take about as long as the first, where these recur evenly; else 1", "record at least two batches, with ProfilerActivity.CPU"),
+    "loader_start_wait_share": Quantity("of idle_loader_workers", "part of that in these batches", "record at least two batches, with ProfilerActivity.CPU"),
     # copies
     "h2d_share": Quantity("of window", "host-to-device copies", GPU),
     "h2d_exposed_share": Quantity("of window", "the part of them beside which no kernel runs", GPU),
@@ -91,6 +93,10 @@ CATALOG: dict[str, Quantity] = {
     "launch_bound_share": Quantity("of window", "GPU idle in gaps below 1 ms: dispatch, autograd, launch latency", HOST),
     "host_stall_share": Quantity("of window", "GPU idle in gaps of 1 ms and more: dispatch, autograd", HOST),
     "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", STEPS),
+    "optimizer_tensorwise_per_step": Quantity("per step", "the part of these that treat one tensor, element by element", STEPS),
+    "optimizer_tensorwise_share": Quantity("of window", "kernels of these", STEPS),
+    "optimizer_latency_share": Quantity("of window", "the part of launch_bound in which a launch of Optimizer.step is under way", STEPS),
+    "optimizer_kernel_gap_share": Quantity("of window", "the part of idle_kernel_gap before what Optimizer.step launched", STEPS),
     "optimizer": Quantity("text", "class of the optimizer whose steps take the host longest", "record with PyTorch 1.9 or later"),
     "idle_zero_grad_share": Quantity("of window", "the part of idle_optimizer_host while gradients are set to zero", HOST),
     "zero_grad_share": Quantity("of window", "kernels and fills that set gradients to zero", HOST),
@@ -127,6 +133,7 @@ CATALOG: dict[str, Quantity] = {
     # pauses
     "checkpoint_share": Quantity("of window", "in torch.save or a range named for it, GPU busy or not", HOST),
     "evaluation_share": Quantity("of window", "in a range named for evaluation, GPU busy or not", HOST),
+    "evaluation_busy_share": Quantity("of window", "GPU work that is launched in such a range", HOST),
     # collectives
     "collective_share": Quantity("of window", "NCCL or RCCL kernels", GPU),
     "collective_exposed_share": Quantity("of window", "the part of them beside which no other kernel runs", GPU),

@@ -71,6 +71,11 @@ class Rule:
         if {case.fires for case in cls.cases} != {True, False}:
             raise TypeError(f"{cls.id} needs a case that fires and one that is silent")
 
+    @classmethod
+    def busy_share(cls, m: Measurements) -> float:
+        """Return how much of the loss that a finding tells is no idle time; more than that may not be said to be."""
+        return sum(m.get(name, 0.0) for name in cls.busy)
+
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         """Yield what is wrong. Asked only when one alternative of `needs` was measured; reads no other name."""
         raise NotImplementedError

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.host.optimizer_loop import OptimizerLoop
 from whyidle.rules.host.shares import READ, unclaimed
 
 SHOWN = 0.005  # of window: less is 0% on the screen
@@ -21,8 +22,9 @@ class LaunchBound(Rule):
     ## How we know
     The GPU is idle in many gaps of less than 1 ms, and when the next kernel at last starts, it had not
     been launched yet: the launching thread was still inside an operator or in autograd, or the launch
-    was on its way. Longer gaps are not launches (`host.python_overhead`). Idle time in `Optimizer.step`
-    or after a blocking read is counted by the rules about those. Many short kernels confirm it; a few
+    was on its way. Longer gaps are not launches (`host.python_overhead`). Idle time in `Optimizer.step`,
+    before and between the kernels of an optimizer that launches many, or after a blocking read is counted by the
+    rules about those. Many short kernels confirm it; a few
     launches per step do not.
 
     ## When to ignore it
@@ -34,7 +36,8 @@ class LaunchBound(Rule):
     needs = (("launch_bound_share",),)
     uses = (
         "launches_per_step", "kernel_median_s", "kernel_short_share", "gpu_idle_share", "compiled",
-        "idle_kernel_gap_share", *READ,
+        "idle_kernel_gap_share", "optimizer_launches_per_step", "optimizer_latency_share", "optimizer_kernel_gap_share",
+        *READ,
     )  # fmt: skip
     explains = ("dispatch", "autograd_host", "launch_latency", "kernel_gap")
 
@@ -61,11 +64,11 @@ class LaunchBound(Rule):
     batch_left = Threshold(0.5, "of host time per sample", source="arithmetic: twice the batch, the same launches")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        late = unclaimed(m, "launch_bound_share")
+        late = max(unclaimed(m, "launch_bound_share") - OptimizerLoop.latency(m), 0.0)
         short = m.get("kernel_short_share", 0.0) >= self.mostly_short
         # between long kernels the pauses are the GPU's own and small; of short ones they are a good part
         many = m.get("launches_per_step", self.few) >= self.few  # a graph needs no other graph
-        pauses = m.get("idle_kernel_gap_share", 0.0) if short and many else 0.0
+        pauses = max(m.get("idle_kernel_gap_share", 0.0) - OptimizerLoop.pauses(m), 0.0) if short and many else 0.0
         lost = late + pauses
         what = (
             "The CPU launches work more slowly than the GPU finishes it"
@@ -144,6 +147,15 @@ class LaunchBound(Rule):
             kernel_short_share=1.0,
         ),
         Silent("GPU-bound: launches are queued ahead", launch_bound_share=0.01, launches_per_step=1500),
+        Silent(
+            "the launches are those of Optimizer.step: host.optimizer_loop",
+            launch_bound_share=0.06,
+            idle_kernel_gap_share=0.05,
+            kernel_short_share=0.8,
+            optimizer_launches_per_step=700,
+            optimizer_latency_share=0.055,
+            optimizer_kernel_gap_share=0.04,
+        ),
         Silent(
             "the gaps follow blocking reads: sync.scalar_read",
             launch_bound_share=0.12,

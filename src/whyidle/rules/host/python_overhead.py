@@ -50,7 +50,7 @@ class PythonOverhead(Rule):
         lost = {name: unclaimed(m, name) for name in parts}
         if "idle_optimizer_host_share" in m and not OptimizerLoop.speaks(m):
             parts["idle_optimizer_host_share"] = "in the optimizer, with few launches"
-            lost["idle_optimizer_host_share"] = OptimizerLoop.idle(m)
+            lost["idle_optimizer_host_share"] = OptimizerLoop.host_idle(m)
         if "idle_zero_grad_share" in m and not ZeroGradFill.speaks(m):
             parts["idle_zero_grad_share"] = "in zero_grad, with few launches"
             lost["idle_zero_grad_share"] = unclaimed(m, "idle_zero_grad_share")

@@ -16,8 +16,10 @@ class WorkerStartup(Rule):
     modules. Nothing can be trained on until one worker has made a whole batch by itself.
 
     ## How we know
-    The loader has worker processes, at least four steps were recorded, and at least half of the GPU's
-    wait in `DataLoader.__next__` falls into the first batch. Starting the processes happens before
+    The loader has worker processes, at least three steps were recorded, and at least half of the GPU's
+    wait in `DataLoader.__next__` falls into the first batch. Where waits of about the same length recur
+    after every so many batches, each is the start of an epoch, and all of them count. A single one may be
+    anything that is slow once, so it is no more than a suggestion. Starting the processes happens before
     `__next__`, in the iterator's constructor, so the true cost is higher than what we count.
 
     ## When to ignore it
@@ -26,12 +28,17 @@ class WorkerStartup(Rule):
     """
 
     needs = (("idle_loader_workers_share", "loader_first_wait_share", "steps"),)
+    uses = ("loader_start_waits", "loader_start_wait_share")
     explains = ("data_wait",)
 
     concentrated = Threshold(0.5, "of idle_loader_workers", source="judgement: most of the wait")
     evenly = Threshold(2, "times an even share", source="judgement: an even wait puts one part in as many steps there")
     enough_steps = Threshold(3, "steps", source="with fewer, the first batch is an ordinary share of the recording")
+    recurs = Threshold(2, "waits", source="of one alone nobody knows whether it comes again")
     confidence = Threshold(0.6, "probability", source="judgement, not calibrated yet: cold storage looks the same")
+    once_confidence = Threshold(
+        0.4, "probability", source="judgement, not calibrated yet: a CPU that is taken away once looks the same"
+    )
     applies = Threshold(0.8, "probability", source="judgement: needs a loader that lives as long as the training")
     residual = Threshold(0.1, "of the wait", source="judgement: the first epoch still pays, one in ten assumed")
 
@@ -42,17 +49,22 @@ class WorkerStartup(Rule):
         steps = m.get("steps", 0.0)
         if steps < cls.enough_steps or first < max(cls.concentrated, cls.evenly / steps):
             return 0.0
-        return m.get("idle_loader_workers_share", 0.0) * first
+        starts = m.get("loader_start_wait_share", 0.0) if cls._again(m) else 0.0
+        return m.get("idle_loader_workers_share", 0.0) * max(first, starts)
+
+    @classmethod
+    def _again(cls, m: Measurements) -> bool:
+        return m.get("loader_start_waits", 0.0) >= cls.recurs and "loader_start_wait_share" in m
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.startup_share(m)
         yield from self.finding(
             f"The DataLoader's workers start while the GPU waits, {lost:.0%} of the recorded time.",
             lost_share=lost,
-            confidence=self.confidence,
+            confidence=self.confidence if self._again(m) else self.once_confidence,
             seen=(
                 f"{m.number('loader_first_wait_share'):.0%} of the wait for data falls into the first of "
-                f"{m.number('steps'):.0f} steps; over a whole epoch the share is smaller"
+                f"{m.number('steps'):.0f} steps{self._others(m)}; over a whole epoch the share is smaller"
             ),
             locations=m.one("idle_loader_workers_share").locations,
             fixes=(
@@ -67,7 +79,21 @@ class WorkerStartup(Rule):
             ),
         )
 
+    def _others(self, m: Measurements) -> str:
+        if not self._again(m):
+            return ", once"
+        others = max(m.number("loader_start_wait_share") - m.number("loader_first_wait_share"), 0.0)
+        return f", and {others:.0%} into {m.number('loader_start_waits') - 1:.0f} more that recur as evenly as epochs"
+
     cases = (
+        Fires(
+            "three epochs of four batches, each with a long first one",
+            idle_loader_workers_share=0.22,
+            loader_first_wait_share=0.6,
+            loader_start_waits=3,
+            loader_start_wait_share=1.0,
+            steps=10,
+        ),
         Fires(
             "one long first batch",
             idle_loader_workers_share=0.3,
@@ -79,6 +105,14 @@ class WorkerStartup(Rule):
             idle_loader_workers_share=0.3,
             loader_first_wait_share=0.12,
             steps=10,
+        ),
+        Silent(
+            "three workers in lockstep: every third batch is late alike, the first no more than the others",
+            idle_loader_workers_share=0.3,
+            loader_first_wait_share=0.25,
+            loader_start_waits=4,
+            loader_start_wait_share=1.0,
+            steps=12,
         ),
         Silent(
             "a single step: its batch is the first and the last",

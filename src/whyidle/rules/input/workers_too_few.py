@@ -18,8 +18,8 @@ class WorkersTooFew(Rule):
 
     ## How we know
     The recording holds `_MultiProcessingDataLoaderIter`, and no kernel, copy or fill runs while the
-    launching thread is inside its `__next__`. A wait that falls mostly into the first batch is
-    `input.worker_startup` and not counted here.
+    launching thread is inside its `__next__`. A wait that falls mostly into the first batch, or into the
+    first of each epoch, is `input.worker_startup` and not counted here.
 
     A trace of the training process does not show what the workers do, so three causes look the same:
     too few workers (each near 100% of a core, other cores free), transforms that are too slow
@@ -33,7 +33,7 @@ class WorkersTooFew(Rule):
     """
 
     needs = (("idle_loader_workers_share",),)
-    uses = ("gpu_idle_share", "loader_first_wait_share", "steps")
+    uses = ("gpu_idle_share", "loader_first_wait_share", "loader_start_waits", "loader_start_wait_share", "steps")
     explains = ("data_wait",)
 
     confidence = Threshold(0.5, "probability", source="three causes look the same in a trace; not calibrated yet")

@@ -2,21 +2,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 
 
 class Evaluation(Rule):
-    """The GPU is idle during evaluation: metrics and data are made on one core.
+    """Training stands still for an evaluation in which the GPU is often idle: metrics and data are made on one core.
 
     ## Why it costs time
     Evaluation often has what training got rid of: a loader without workers, `.item()` or `.cpu()` per
     batch, and a metric in Python over all predictions. Training waits for all of it.
 
     ## How we know
-    The GPU is idle while the launching thread is in a range named for evaluation or validation. Time in
-    which the GPU computes there is work, and not counted.
+    The GPU is idle while the launching thread is in a range named for evaluation or validation. What counts as
+    lost is that idle time, and half of the work that the GPU does for it, but no more than the idle time again: as
+    much goes away if the evaluation keeps the GPU busy and comes half as often. An evaluation in which the GPU only
+    computes is work that was asked for, and not counted.
 
     ## When to ignore it
     The share is that of the recording. If it happened to catch one evaluation per epoch, divide by how
@@ -24,26 +26,38 @@ class Evaluation(Rule):
     """
 
     needs = (("idle_evaluation_share",),)
-    uses = ("evaluation_share", "window_s")
+    uses = ("evaluation_share", "evaluation_busy_share", "window_s")
     explains = ("evaluation",)
+    busy = ("evaluation_busy_share",)
 
     confidence = Threshold(
-        0.7, "probability", source="the range's name says what it is; its rate is that of the recording"
+        0.8, "probability", source="the range's name says what it is; its rate is that of the recording"
     )
     applies = Threshold(0.6, "probability", source="judgement: some metrics exist on the CPU only")
+    rarer_applies = Threshold(0.6, "probability", source="judgement: someone chose the interval for a reason")
     residual = Threshold(0.3, "of the pause", source="judgement: the final metric remains")
+    rarer = Threshold(0.5, "of the pauses", source="arithmetic: half as many evaluations")
+
+    @classmethod
+    def busy_share(cls, m: Measurements) -> float:
+        """Return the GPU's part of what half as many evaluations save, at most as much as the idle time."""
+        return min(cls.rarer * m.get("evaluation_busy_share", 0.0), m.get("idle_evaluation_share", 0.0))
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = m.number("idle_evaluation_share")
+        idle, work = m.number("idle_evaluation_share"), self.busy_share(m)
+        if idle < LOW:
+            return
         total = f" of its {m.number('evaluation_share'):.0%}" if "evaluation_share" in m else ""
         over = f" of {m.number('window_s'):.3g} s" if "window_s" in m else ""
+        lost = idle + work
         yield from self.finding(
-            f"The GPU is idle during evaluation, {lost:.0%} of the recorded time.",
+            f"Evaluation holds up training, and the GPU idles in it, which costs {lost:.0%} of the recorded time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(
-                f"in ranges named for evaluation the GPU is idle {lost:.0%}{total}{over}; "
-                "over the whole job it depends on how often"
+                f"in ranges named for evaluation the GPU is idle {idle:.0%}{total}{over}"
+                + (f", and half of its work there takes {work:.0%} or more" if work else "")
+                + "; over the whole job it depends on how often"
             ),
             locations=m.one("idle_evaluation_share").locations,
             fixes=(
@@ -58,11 +72,30 @@ class Evaluation(Rule):
                     risk="GPU memory for what is kept",
                     edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
                 ),
+                Fix(
+                    "evaluate half as often",
+                    "if step % (2 * eval_every) == 0:\n    evaluate(model)",
+                    effort="argument",
+                    applies=self.rarer_applies,
+                    risk="curves have fewer points, and the best model may be missed by more steps",
+                    edits=(
+                        Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer}),
+                        Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer}),
+                    ),
+                ),
             ),
         )
 
     cases = (
         Fires("a metric on one core", idle_evaluation_share=0.25, evaluation_share=0.3, window_s=30.0),
-        Silent("the GPU computes all along", idle_evaluation_share=0.01, evaluation_share=0.3),
+        Fires(
+            "as much again is work of the GPU",
+            idle_evaluation_share=0.11,
+            evaluation_share=0.2,
+            evaluation_busy_share=0.09,
+        ),
+        Silent(
+            "the GPU computes all along", idle_evaluation_share=0.01, evaluation_share=0.3, evaluation_busy_share=0.3
+        ),
         Silent("none in the recording", idle_evaluation_share=0.0, evaluation_share=0.0),
     )
