@@ -138,6 +138,9 @@ CATALOG: dict[str, Quantity] = {
     "link_exposed_share": Quantity("of window", "large collectives that carry data, with no other kernel beside them", SPEEDS),
     "grad_syncs_per_update": Quantity("per update", "backward passes per Optimizer.step in which ranks exchange the same gradients", TRAINING),
     "grad_sync_again_share": Quantity("of window", "collectives that exchange gradients in all but the last of these, with no other kernel beside them", TRAINING),
+    "grad_sync_late_share": Quantity("of window", "gradients that travel with no other kernel beside them, launched when their backward pass was as good as over", TRAINING),
+    "grad_sync_late_part": Quantity("of gradient exchange", "collectives of gradients that are launched so late, whatever runs beside them", TRAINING),
+    "backward_alone_share": Quantity("of window", "kernels of the backward pass with no collective beside them", TRAINING),
     "grad_sync": Quantity("text", "the collective by which ranks exchange gradients: all_reduce or reduce_scatter", TRAINING),
     # ranks that come late, from one collective that all ranks share to the next
     "late_share": Quantity("of window", "how much later than the others the late ranks of each step come to its collectives", RANKS),
