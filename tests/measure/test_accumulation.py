@@ -122,3 +122,46 @@ def test_without_an_update_or_a_backward_pass_nothing_is_known():
     assert "grad_syncs_per_update" not in measured(r.analysis())
     r = Recording().range("Optimizer.step#SGD.step", 50, 60).kernel(0, 90, launched=-5)
     assert "grad_syncs_per_update" not in measured(r.analysis())
+
+
+def late(recording):
+    m = measured(recording.analysis())
+    return m["grad_sync_late_part"], m["grad_sync_late_share"], m["backward_alone_share"]
+
+
+def test_gradients_launched_after_the_backward_pass_cannot_travel_beside_it():
+    """Both backward kernels (18 us each, overlapping: 28 us) are launched before the collectives of 10 us, which run
+    when they are done: 20 of 120 us each step, and nothing beside the backward pass."""
+    assert late(job((2,), (2,))) == (1, pytest.approx(20 / 120), pytest.approx(28 / 120))
+
+
+def test_gradients_launched_while_the_backward_pass_computes_are_in_time():
+    """A collective launched between two backward kernels of 20 us; it runs alone where they are shorter than it.
+
+    A step of 140 us: backward kernels 30-50 and 60-80, the collective 50-120: alone 50-60 and 80-120.
+    """
+    r = Recording()
+    for number, at in enumerate((0, 140)):
+        r.step(number, at, at + 140)
+        r.op("aten::mm", at, at + 5).kernel(at + 2, at + 12, launched=at, took=1)
+        for start in (30, 60):
+            r.op(f"{NODE}MmBackward0", at + start, at + start + 3, AUTOGRAD)
+            r.kernel(at + start, at + start + 20, launched=at + start + 1, took=1, thread=AUTOGRAD)
+        r.op(f"{NODE}torch::autograd::AccumulateGrad", at + 40, at + 50, AUTOGRAD)
+        r.kernel(at + 50, at + 120, launched=at + 41, took=1, thread=AUTOGRAD, name=REDUCE, message=64, stream=20)
+        r.range("Optimizer.step#SGD.step", at + 125, at + 135).kernel(at + 130, at + 135, launched=at + 126, took=1)
+    assert late(r) == (0, 0, pytest.approx(20 / 140))
+
+
+def test_an_all_reduce_by_hand_before_the_update_is_late():
+    """Launched on the main thread at 85 when the backward pass is over, for 10 of 120 us."""
+    r = job((0,), (0,))
+    for at in (0, 120):
+        r.kernel(at + 88, at + 98, launched=at + 85, took=1, name=REDUCE, message=64, stream=20)
+    assert late(r)[:2] == (1, pytest.approx(10 / 120))
+
+
+def test_without_collectives_no_gradient_is_late():
+    m = measured(job((0,), (0,)).analysis())
+    assert m["grad_sync_late_share"] == 0
+    assert "grad_sync_late_part" not in m

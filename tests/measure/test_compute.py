@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.traces import AUTOGRAD, Recording, measured
-from whyidle.measure.alignment import Sizes, product
+from whyidle.measure.alignment import Sizes
 from whyidle.measure.compute import is_cast, tensor_units
+from whyidle.measure.products import product
 from whyidle.model.evidence import Gpu
 
 SGEMM = "ampere_sgemm_128x64_tn"
 HALF = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
+TENSOR = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn"
+FP32 = '["float","float"]'
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
 LAYOUT = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"
 BF16 = '["c10::BFloat16","c10::BFloat16"]'
@@ -102,6 +105,18 @@ class TestUnderfilled:
         """Window 100 us: 40 us at a quarter of the blocks (30 us empty), 60 us with more than enough."""
         m = measured(Recording().kernel(0, 40, blocks=0.25).kernel(40, 100, blocks=3.0).analysis())
         assert m["underfilled_share"] == pytest.approx(0.3)
+
+    @pytest.mark.parametrize(("blocks", "saved"), [(0.25, 0.5), (0.5, 0.5), (0.8, 0.2), (1.0, 0.0), (7.0, 0.0)])
+    def test_twice_the_blocks_save_at_most_half_of_the_time_per_item(self, blocks, saved):
+        """At 0.25 two items take as long as one; at 0.8 twice 0.8 takes 1.6 times as long, 0.8 per item."""
+        m = measured(Recording().kernel(0, 100, blocks=blocks).analysis())
+        assert m["underfilled_twice_share"] == pytest.approx(saved)
+
+    def test_the_kernels_of_the_optimizer_do_not_grow_with_the_batch(self):
+        r = Recording().range("Optimizer.step#SGD.step", 0, 10).kernel(20, 70, launched=5, blocks=0.5)
+        m = measured(r.kernel(70, 120, launched=15, blocks=0.5).analysis())
+        assert m["underfilled_share"] == pytest.approx(0.5)
+        assert m["underfilled_twice_share"] == pytest.approx(0.25)
 
     def test_kernels_beside_each_other_fill_the_gpu_together(self):
         """Four streams at 0.2 blocks each, all 0-100: 0.8 filled, 0.2 empty; not four times 0.8."""
@@ -227,6 +242,92 @@ def test_the_product_counts_that_is_computed_not_the_call_around_it():
     r = Recording().op("aten::linear", 0, 10, shapes="[[8,197,768],[768,768]]", types=BF16)
     r.op("aten::mm", 1, 9, shapes="[[1576,768],[768,768]]", types=BF16).kernel(20, 120, launched=5)
     assert measured(r.analysis())["misaligned_share"] == 0
+
+
+def rates(*calls):
+    """Return what is measured where products of [rows, inner] @ [inner, columns] take so many us by such kernels."""
+    r, at = Recording(), 1000
+    for i, (rows, inner, columns, took, name) in enumerate(calls):
+        shapes = f"[[{rows},{inner}],[{inner},{columns}]]"
+        r.op("aten::mm", 10 * i, 10 * i + 8, shapes=shapes, types=BF16 if "sgemm" not in name else FP32)
+        r.kernel(at, at + took, launched=10 * i + 2, name=name)
+        at += took
+    return measured(r.analysis())
+
+
+def test_misaligned_products_at_the_rate_of_aligned_ones():
+    """1024 x 512 x 1024 take 100 us; 1024 x 512 x 2047 would take 199.9 at that rate, and take 300."""
+    m = rates((1024, 512, 1024, 100, TENSOR), (1024, 512, 2047, 300, TENSOR))
+    assert m["misaligned_share"] == m["misaligned_compared_share"] == pytest.approx(300 / 400)
+    assert m["misaligned_slow_share"] == pytest.approx((300 - 100 * 2047 / 1024) / 400)
+
+
+def test_misaligned_products_that_are_as_fast_lose_nothing():
+    assert rates((1024, 512, 1024, 100, TENSOR), (1024, 512, 2047, 190, TENSOR))["misaligned_slow_share"] == 0
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [(1024, 512, 2047, 300, TENSOR)],
+        [(1024, 512, 248, 100, TENSOR), (1024, 512, 2047, 300, TENSOR)],
+        [(1024, 512, 1024, 100, TENSOR), (1024, 512, 255, 300, TENSOR)],
+        [(1024, 512, 1024, 29, TENSOR), (1024, 512, 2047, 300, TENSOR)],
+        [(1024, 512, 1024, 100, "simt_gemm"), (1024, 512, 2047, 300, TENSOR)],
+    ],
+    ids=["none aligned", "aligned, but small", "misaligned, but small", "too few aligned", "no tensor cores"],
+)
+def test_only_large_products_on_tensor_cores_are_compared(calls):
+    m = rates(*calls)
+    assert m["misaligned_share"] > 0
+    assert "misaligned_slow_share" not in m
+
+
+def test_products_of_a_thread_that_only_computes_gradients_are_of_the_backward_pass():
+    """1003 tokens: the gradient of a weight sums over them, also where its operator stands beside its node."""
+    r = Recording().op("aten::mm", 0, 8, shapes="[[1003,512],[512,512]]", types=BF16).kernel(100, 110, launched=2)
+    r.op("autograd::engine::evaluate_function: MmBackward0", 20, 30, AUTOGRAD)
+    r.op("aten::mm", 31, 38, AUTOGRAD, shapes="[[512,1003],[1003,512]]", types=BF16)
+    m = measured(r.kernel(110, 210, launched=32, thread=AUTOGRAD).analysis())
+    assert m["misaligned_share"] == 0
+
+
+def test_fp32_products_beside_16_bit_ones():
+    """As large as those that take 100 us, they take 400: 300 of 500 beyond. Of products a fifth is in 16 bits."""
+    m = rates((1024, 512, 1024, 100, HALF), (1024, 512, 1024, 400, SGEMM))
+    assert m["half_share"] == pytest.approx(1 / 5)
+    assert m["fp32_share"] == m["fp32_compared_share"] == pytest.approx(400 / 500)
+    assert m["fp32_slow_share"] == pytest.approx(300 / 500)
+
+
+def test_fp32_products_as_fast_as_16_bit_ones_cannot_be():
+    """What the operators say is not what ran."""
+    m = rates((1024, 512, 1024, 100, HALF), (1024, 512, 1024, 90, SGEMM))
+    assert m["fp32_share"] == pytest.approx(90 / 190)
+    assert "fp32_compared_share" not in m
+
+
+@pytest.mark.parametrize(
+    ("kernel", "fp32", "half"),
+    [
+        (SGEMM, 1, 0),
+        ("volta_scudnn_128x128_stridedB_splitK_small_nn_v1", 1, 0),
+        ("void implicit_convolve_sgemm<float, float, 1024, 6, 7, 3, 3, 5, 1, false>(int)", 1, 0),
+        ("void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(Params)", 1, 0),
+        ("ampere_fp16_sgemm_fp16_32x128_tn", 0, 0),
+        ("void gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false>(Params)", 0, 0),
+        ("void gemv2T_kernel_val<int, int, float, float, float, float, 128>(Params)", 0, 0),
+        (HALF, 0, 1),
+        ("ampere_bf16_s1688gemm_bf16_128x128_ldg8_f2f_stages_32x1_tn", 0, 1),
+        ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>", 0, 1),
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN", 0, 1),
+        ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1>(Params)", 0, 0),
+        ("sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16", 0, 0),
+    ],
+)
+def test_precision_by_the_name_of_a_kernel(kernel, fp32, half):
+    m = measured(Recording().kernel(0, 100, name=kernel).analysis())
+    assert (m["fp32_share"], m["half_share"]) == (fp32, half)
 
 
 def test_misalignment_needs_shapes():
@@ -387,6 +488,11 @@ class TestConvolutionSearch:
         assert self.share(6, 6, 6, shapes=shapes, timed=(0, 1, 2)) == pytest.approx(2 * 100 / 3000)
         assert self.share(6, 6, 6, shapes="", timed=(0, 1, 2)) == pytest.approx(2 * 100 / 3000)
         assert self.share(6, 6, 6, shapes=shapes) == 0
+
+    def test_a_new_shape_is_compared_with_other_shapes_of_the_same_layer(self):
+        """Every other step has a shape of its own, and tries 6 products of 20 us instead of 1."""
+        shapes = [f"[[8,3,{size},224]]" for size in (224, 200, 224, 210)]
+        assert self.share(1, 6, 1, 6, shapes=shapes) == pytest.approx(2 * 100 / 4000)
 
     def test_a_timed_call_is_compared_with_those_that_are_not(self):
         assert self.share(1, 6, 1, timed=(1,)) == pytest.approx(100 / 3000)

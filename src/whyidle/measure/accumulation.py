@@ -1,7 +1,8 @@
-"""Do gradients travel between ranks in backward passes that no update follows?
+"""When do gradients travel between ranks: in backward passes that no update follows, or only after the backward pass?
 
 A backward pass ends where a forward pass begins, and an update (Optimizer.step) uses the gradients of all passes before
-it. Ranks have to exchange them once; what they exchange in the passes before the last is exchanged again.
+it. Ranks have to exchange them once; what they exchange in the passes before the last is exchanged again. What is
+launched while the pass still computes can travel beside it; what is launched after it cannot.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.collective import by_hooks, called
+from whyidle.measure.collective import by_hooks, called, gradients
 from whyidle.measure.rows import Index, distinct, together
 from whyidle.model.evidence import Ints, Kind
+from whyidle.model.intervals import subtract
 from whyidle.model.measurement import Measurement
 
 # Of the launches of the longest forward pass: what launches less is none, but a copy, a scaled loss, a logged value.
 # Judgement: the passes of one update run the same model.
 FORWARD = 0.5
+# Of the kernel time of a backward pass, launched before a collective: the rest is too short to hide it (judgement).
+LATE = 0.9
 SCATTER = 0.5  # of the collectives: the name of most of them is what is said
 
 
@@ -45,6 +49,36 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     if len(rows):
         scatter = a.t.strings_like(names.REDUCE_SCATTER)[called(a, rows)].mean() > SCATTER
         yield Measurement("grad_sync", "reduce_scatter" if scatter else "all_reduce")
+    yield from after_backward(a, found)
+
+
+def after_backward(a: Analysis, found: Passes) -> Iterator[Measurement]:
+    """Yield the time of gradients that travel alone since their backward pass was over when they were launched.
+
+    Beside it, how much of the backward pass has no collective beside it: so much it could hide.
+    """
+    t, d, start = a.t, a.t.device, a.t.host.start
+    rows = gradients(a)
+    rows = rows[t.launch[rows] >= 0]
+    collective = t.device_like(names.COLLECTIVE)
+    kernels = np.setdiff1d(a.launched_inside(np.flatnonzero(a.host.in_backward)), collective, assume_unique=True)
+    kernels = kernels[np.argsort(start[t.launch[kernels]], kind="stable")]
+    launched = start[t.launch[kernels]]
+    work = np.append(0, np.cumsum((d.end - d.start)[kernels]))  # before each launch
+    time = start[t.launch[rows]]
+    number = np.searchsorted(found.start, time, "right") - 1
+    rows, time, number = rows[number >= 0], time[number >= 0], number[number >= 0]
+    first, last, now = (
+        work[np.searchsorted(launched, when)] for when in (found.start[number], found.end[number], time)
+    )
+    late = rows[np.minimum(now, last) - first >= LATE * (last - first)]
+    if len(rows):
+        length = d.end - d.start
+        yield Measurement("grad_sync_late_part", float(length[late].sum() / max(length[rows].sum(), 1)))
+    yield Measurement("grad_sync_late_share", a.exposed_share(late), locations=a.device_places(late))
+    beside = a.device_time(collective)
+    alone = (subtract(spans, beside[device])[0].total for device, spans in a.device_time(kernels).items())
+    yield Measurement("backward_alone_share", a.share(sum(alone)))
 
 
 def passes(a: Analysis) -> Passes:

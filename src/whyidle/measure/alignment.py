@@ -9,32 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.rows import Index
+from whyidle.measure.products import ALIGNMENT, Product, Ran, sized
+from whyidle.measure.rows import Index, Mask, distinct
 from whyidle.model.evidence import Kind
 from whyidle.model.measurement import Measurement
-
-ALIGNMENT = 8  # elements: 16-bit tensor-core tiles (PyTorch's MatMulDimInFP16 pattern)
-HALF_TYPES = frozenset(("c10::Half", "c10::BFloat16"))
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """The sizes of a matrix product, `batch` times [rows, inner] @ [inner, columns]; batch 0: no batch dimension."""
-
-    batch: int
-    rows: int
-    inner: int
-    columns: int
-
-    def __str__(self) -> str:
-        batch = f"{self.batch}, " if self.batch else ""
-        return f"[{batch}{self.rows}, {self.inner}] @ [{batch}{self.inner}, {self.columns}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +59,19 @@ def is_odd(size: int) -> bool:
     return size > 1 and size % ALIGNMENT != 0
 
 
-@cache
-def product(operator: str, shapes: str, types: str) -> Product | None:
-    """Return the product that an operator computes in 16 bits; None if it is none, or its shapes are not known."""
-    first = 1 if "add" in operator else 0  # addmm and baddbmm: what is added comes first
-    kinds = names.TYPES.findall(types)[first : first + 2]
-    sizes = [[int(n) for n in text.split(",") if n] for text in names.SHAPES.findall(shapes)[first : first + 2]]
-    if len(kinds) != 2 or not HALF_TYPES.issuperset(kinds) or len(sizes) != 2:
-        return None
-    left, right = sizes
-    if len(left) != len(right) or len(left) not in (2, 3) or left[-1] != right[-2]:
-        return None
-    return Product(left[0] if len(left) == 3 else 0, left[-2], left[-1], right[-1])
-
-
 def measure_alignment(a: Analysis) -> Iterator[Measurement]:
-    """Yield the time of misaligned products, and which size is off in the one that takes most; needs shapes."""
+    """Yield the time of misaligned products, and which size is off in the one that takes most; needs shapes.
+
+    Of those that are large also how much longer they take than at the rate of aligned ones.
+    """
     t, h = a.t, a.t.host
     calls = t.host_like(names.MATMUL_OP, Kind.OP)
-    calls = calls[h.shapes[calls] >= 0]
-    if not len(calls):
+    if not (h.shapes[calls] >= 0).any():
         return
-    seen = {i: found for i in calls.tolist() if (found := product_of(a, i))}
-    sizes = Sizes.of({p for i, p in seen.items() if not a.host.in_backward[i]})
-    odd = {i: which for i, p in seen.items() if (which := sizes.odd(p, backward=bool(a.host.in_backward[i])))}
+    seen = sized(a)
+    backward = of_backward(a)
+    sizes = Sizes.of({p for i, p in seen.items() if not backward[i]})
+    odd = {i: which for i, p in seen.items() if (which := sizes.odd(p, backward=bool(backward[i])))}
     bad = np.array(sorted(odd), np.intp)
     inside = a.launched_inside(bad)
     inside = inside[t.device.kind[inside] == Kind.KERNEL]
@@ -107,13 +79,19 @@ def measure_alignment(a: Analysis) -> Iterator[Measurement]:
     worst = most_time(a, inside, bad, seen)
     yield Measurement("misaligned_size", odd[worst] if worst >= 0 else "")
     yield Measurement("misaligned_product", str(seen[worst]) if worst >= 0 else "")
+    ran = Ran.of(a, seen)
+    compared = ran.beyond(np.isin(ran.call, bad), ran.tensor)
+    if compared is not None:
+        yield Measurement("misaligned_compared_share", compared[0])
+        yield Measurement("misaligned_slow_share", compared[1])
 
 
-def product_of(a: Analysis, call: int) -> Product | None:
-    """Return the 16-bit product that this operator call computes."""
-    h, strings = a.t.host, a.t.trace.strings
-    types = strings[h.types[call]] if h.types[call] >= 0 else ""
-    return product(a.t.host_name(call), strings[h.shapes[call]], types)
+def of_backward(a: Analysis) -> Mask:
+    """Return which host slices the backward pass runs: inside its operators, or on a thread that it has to itself."""
+    h, inside = a.t.host, a.host.in_backward
+    threads = distinct(h.thread[inside])
+    driving = [device.crew[0] for device in a.devices if device.crew]
+    return np.asarray(inside | np.isin(h.thread, np.setdiff1d(threads, driving)))
 
 
 def most_time(a: Analysis, kernels: Index, calls: Index, products: Mapping[int, Product]) -> int:

@@ -73,12 +73,20 @@ def most_exposed(a: Analysis, collective: Index) -> str:
     like, call = a.t.strings_like, called(a, collective)
     passing, sharded = like(names.PASSING)[call], like(names.SHARDED)[call]
     kinds = {
-        "gradients": (np.isin(collective, by_hooks(a)) | before_update(a, collective)) & ~sharded & ~passing,
+        "gradients": np.isin(collective, gradients(a)),
         "shards": sharded,
         "all_to_all": passing & ~sharded,
     }
     kinds["all_reduce"] = ~np.logical_or.reduce(list(kinds.values()))
     return max(kinds, key=lambda kind: a.exposed_share(collective[kinds[kind]]))
+
+
+def gradients(a: Analysis) -> Index:
+    """Return the collectives that add up whole gradients: launched by hooks, or between backward pass and update."""
+    rows = a.t.device_like(names.COLLECTIVE)
+    like, call = a.t.strings_like, called(a, rows)
+    adds_up = ~like(names.PASSING)[call] & ~like(names.SHARDED)[call]
+    return rows[(np.isin(rows, by_hooks(a)) | before_update(a, rows)) & adds_up]
 
 
 def before_update(a: Analysis, rows: Index) -> Mask:

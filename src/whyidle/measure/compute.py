@@ -11,12 +11,17 @@ from whyidle.measure import names
 from whyidle.measure.alignment import measure_alignment
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import Attribution
+from whyidle.measure.products import ANY_TYPES, Ran, sized
 from whyidle.measure.rows import Index, Mask, largest, together, without
 from whyidle.measure.search import convolution_search
 from whyidle.measure.timeline import pick
 from whyidle.model.evidence import Gpu, Kind
 from whyidle.model.intervals import overlap, union
 from whyidle.model.measurement import Measurement
+
+# Of the time of a kernel, at most. A batch twice as large has twice the blocks: a kernel that fills half of the GPU or
+# less takes as long for it as before, so half of the time per item, and one that fills more takes 1 / its part longer.
+TWICE = 0.5
 
 
 def measure(a: Analysis) -> Iterator[Measurement]:
@@ -35,11 +40,14 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         length = t.device.end - t.device.start
         tensor = t.strings_like(names.is_tensor_core)[t.device.name[matmul]]
         total = length[matmul].sum()
+        half = tensor & t.strings_like(names.HALF_PRODUCT)[t.device.name[matmul]]
         yield Measurement("tensor_core_share", float(length[matmul][tensor].sum() / max(total, 1)))
+        yield Measurement("half_share", float(length[matmul][half].sum() / max(total, 1)))
+    yield from share(a, "fp32_share", t.device_like(is_fp32_product))
     units = tensor_units(t.trace.gpus, [device.device for device in a.devices])
     if units:
         yield Measurement("tensor_cores", units)
-    yield from underfilled(a, kernels)
+    yield from underfilled(a, kernels, optimizer)
     if len(t.of_kind(Kind.OP)):
         yield from by_operator(a)
 
@@ -47,6 +55,11 @@ def measure(a: Analysis) -> Iterator[Measurement]:
 def is_elementwise(name: str) -> bool:
     """Say whether a kernel combines or copies elements in a way that torch.compile merges with its neighbours."""
     return bool(names.ELEMENTWISE.search(name)) and not names.NOT_MERGED.search(name) and not names.is_matmul(name)
+
+
+def is_fp32_product(name: str) -> bool:
+    """Say whether a kernel multiplies fp32 matrices, or convolves, on ordinary units."""
+    return bool(names.FP32_PRODUCT.search(name)) and not names.is_tensor_core(name)
 
 
 def share(a: Analysis, name: str, index: Index) -> Iterator[Measurement]:
@@ -74,8 +87,11 @@ def tensor_units(gpus: Collection[Gpu], devices: Collection[int]) -> str:
     return "xf32" if models and all(names.CDNA3.search(model) for model in models) else ""
 
 
-def underfilled(a: Analysis, kernels: Index) -> Iterator[Measurement]:
-    """Yield the part of kernel time in which multiprocessors have no block to run; collectives are small on purpose."""
+def underfilled(a: Analysis, kernels: Index, optimizer: Index) -> Iterator[Measurement]:
+    """Yield the part of kernel time in which multiprocessors have no block to run, and what twice the batch would fill.
+
+    Collectives are small on purpose, and those of the optimizer do not grow with the batch.
+    """
     d = a.t.device
     collective = a.t.strings_like(names.COLLECTIVE)[d.name[kernels]]
     kernels = kernels[~collective]
@@ -86,12 +102,15 @@ def underfilled(a: Analysis, kernels: Index) -> Iterator[Measurement]:
     worst = kernels[largest((d.end - d.start)[kernels] * (1 - np.minimum(blocks, 1.0)), 3)]
     empty = sum(unfilled(device, kernels[d.device[kernels] == device.device]) for device in a.devices)
     yield Measurement("underfilled_share", a.share(empty), locations=a.device_places(worst))
+    grow = without(kernels, optimizer)
+    saved = sum(unfilled(device, grow[d.device[grow] == device.device], TWICE) for device in a.devices)
+    yield Measurement("underfilled_twice_share", a.share(saved))
 
 
-def unfilled(a: Attribution, kernels: Index) -> float:
+def unfilled(a: Attribution, kernels: Index, most: float = 1.0) -> float:
     """Return the time in which these kernels run times the part of the multiprocessors without a block, ns.
 
-    Kernels that run beside each other fill the GPU together.
+    Kernels that run beside each other fill the GPU together. No more than `most` of the multiprocessors count.
     """
     d = a.t.device
     small = d.blocks_per_sm[kernels] < 1
@@ -101,7 +120,7 @@ def unfilled(a: Attribution, kernels: Index) -> float:
     order = np.argsort(edges, kind="stable")
     running = np.cumsum(np.repeat((1, -1), len(kernels))[order]) > 0
     filled = np.cumsum(np.concatenate((blocks, -blocks))[order])
-    empty = np.where(running, 1 - np.clip(filled, 0, 1), 0)[:-1]
+    empty = np.where(running, np.minimum(1 - np.clip(filled, 0, 1), most), 0)[:-1]
     start, end = edges[order][:-1], edges[order][1:]
     beside = overlap(start, end, union(d.start[full], d.end[full]))  # a kernel that fills the GPU leaves nothing empty
     return float((empty * (end - start - beside)).sum())
@@ -113,9 +132,21 @@ def by_operator(a: Analysis) -> Iterator[Measurement]:
     yield from share(a, "cast_share", casts)
     if a.steps:
         yield Measurement("casts_per_step", a.per_step(a.t.device.start[casts]))
+    yield from fp32_products(a)
     yield from recomputed(a)
     yield from convolution_search(a)
     yield from measure_alignment(a)
+
+
+def fp32_products(a: Analysis) -> Iterator[Measurement]:
+    """Yield what fp32 products take longer than at the rate of 16-bit ones on tensor cores, where both are large."""
+    ran = Ran.of(a, sized(a, ANY_TYPES))
+    fp32 = a.t.strings_like(is_fp32_product)[a.t.device.name[ran.kernel]]
+    half = ran.tensor & a.t.strings_like(names.HALF_PRODUCT)[a.t.device.name[ran.kernel]]
+    compared = ran.beyond(fp32, half)
+    if compared is not None and compared[1] > 0:  # none beside tensor cores is as fast: then its sizes are not what ran
+        yield Measurement("fp32_compared_share", compared[0])
+        yield Measurement("fp32_slow_share", compared[1])
 
 
 def kernels_that_cast(a: Analysis) -> Index:

@@ -43,6 +43,16 @@ NOT_MATMUL: Final = _any_of(
     r"triton_(?:poi|red|per|for|spl)_|epilogue::impl|cublastranspose",
     r"^(?!.*triton_(?:tem|mm)).*(?:softmax|layer_?norm|batch_?norm)",  # a template names what is fused into it
 )
+# Products of fp32 numbers on ordinary units. "ampere_fp16_sgemm_fp16" reads 16 bits; gemv, gemmSN and gemmk1 are
+# vectors or narrow ones, which no tensor core does faster.
+FP32_PRODUCT: Final = _any_of(
+    r"^(?!.*(?:fp16|bf16|half)).*(?:(?<![a-z])sgemm_|scudnn|simt_sgemm)",
+    r"implicit_convolve_sgemm<float|(?:dgrad|wgrad_alg0)_engine<float|winograd\w*<float, ?float>",
+)
+# of the kernels on tensor cores those of 16-bit operands; "s1688gemm" without a type is TF32
+HALF_PRODUCT: Final = _any_of(
+    r"^(?!.*tf32).*(?:f16|16816|161616|bfloat|half|nvjet_[ht]|flash|fmha|attn_|cijk_.*_(?:[HB]_?[HB]?S|HB|BB)_)"
+)
 ELEMENTWISE: Final = _any_of(
     r"elementwise|(?<!all_)reduce_kernel|triton_(?:poi|red|per|for|spl|fused)_|^triton_(?:_\d[\dde]*)?$",  # 2023
     r"cunn_softmax|softmax_warp|layer_?norm|batch_?norm|bn_(?:fw|bw)|RowwiseMoments|GammaBeta|epilogue::impl",

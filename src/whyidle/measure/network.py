@@ -18,7 +18,7 @@ from whyidle.measure.collective import alone
 from whyidle.measure.rows import Index, distinct
 from whyidle.model.evidence import Ints
 from whyidle.model.intervals import clip, union
-from whyidle.model.links import MIB, expected_s, links
+from whyidle.model.links import MIB, START_BETWEEN, START_INSIDE, expected_s, links
 from whyidle.model.measurement import Measurement
 
 # Bytes. Below this a collective's latency counts for more than its bytes: DDP's first bucket has 1 MiB, the others 25.
@@ -96,27 +96,35 @@ def speeds(group: str, ranks: Sequence[Large]) -> Iterator[Speed]:
     here = next((found for gpu in ranks[0].a.t.trace.gpus if (found := links(gpu.name))), None)
     if here is None or min(len(large.rows) for large in ranks) < FEW:
         return
-    inside = any(on_one_node(group, large) for large in ranks)
-    link = here.inside if inside else min(here.between, here.inside)
+    inside = on_one_node(group, ranks)
+    link, begin = (here.inside, START_INSIDE) if inside else (min(here.between, here.inside), START_BETWEEN)
     if link:
-        ratio = max(float((expected_s(large.payload, large.sends, link) / large.took).max()) for large in ranks)
+        ratio = max(float((expected_s(large.payload, large.sends, link, begin) / large.took).max()) for large in ranks)
         bus = max(float((large.payload * large.sends / large.took).max()) for large in ranks)
         yield Speed(ranks, "inside a node" if inside else "between nodes", ratio, bus)
 
 
-def on_one_node(group: str, large: Large) -> bool:
-    """Say whether the ranks of a group share a node, as far as this rank shows.
+def on_one_node(group: str, recorded: Sequence[Large]) -> bool:
+    """Say whether the ranks of a group share a node, as far as those that were recorded show."""
+    ranks = {int(rank) for found in names.GROUP_RANKS.findall(group) for rank in found.split(",")}
+    beside = [neighbours(large) for large in recorded]
+    firsts = {min(known) for known in beside}
+    return len(ranks) == recorded[0].members and len(firsts) == 1 and ranks <= set().union(*beside)
 
-    A process may see one GPU of its node or all. Where it sees several, ranks are dealt out to nodes in rows: a job of
-    as many ranks fills one, and a rank that works on the GPU of its place in the row is not alone on it.
+
+def neighbours(large: Large) -> set[int]:
+    """Return the ranks that share this one's node, as far as it shows; itself among them.
+
+    Ranks are dealt out to nodes in rows, each to the GPU of its place in the row, as torchrun does: a rank on GPU 3
+    has three others before it. A process may see all GPUs of its node or its own only, which is then GPU 0 and shows
+    nothing. Where it sees several, a job of as many ranks fills the node, and a rank on the GPU of its place is not
+    alone.
     """
-    trace = large.a.t.trace
-    node = len(trace.gpus)
-    ranks = [int(rank) for found in names.GROUP_RANKS.findall(group) for rank in found.split(",")]
-    if node < 2 or large.members > node or len(ranks) != large.members or len({rank // node for rank in ranks}) > 1:
-        return False
-    place = (trace.rank or 0) % node
-    return trace.world_size == node or (place > 0 and place == large.a.devices[0].device)
+    trace, device = large.a.t.trace, large.a.devices[0].device
+    rank, node = trace.rank or 0, len(trace.gpus)
+    first = max(rank - device, 0)
+    full = node > 1 and (trace.world_size == node or (device > 0 and rank % node == device))
+    return set(range(first, max(first + node if full else 0, rank + 1)))
 
 
 def shortest(ranks: Sequence[Large]) -> dict[tuple[int, str], int]:

@@ -30,7 +30,8 @@ class Calls:
 
     row: Index  # of the host slices
     step: Index
-    key: list[tuple[int, ...]]  # the same operator on the same shapes; where they are not known, at the same place
+    key: list[tuple[int, ...]]  # the same operator on the same shapes; -1 where they are not known
+    place: list[tuple[int, ...]]  # the same operator, as many calls after the begin of the step: the same layer
     products: NDArray[np.intp]  # different kernels of products and convolutions
     timed: Mask  # times what it runs
     took: NDArray[np.float64]  # ns of kernels
@@ -69,7 +70,8 @@ def convolutions(a: Analysis) -> Calls:
     return Calls(
         row=rows,
         step=step,
-        key=keys(a, rows, step),
+        key=list(zip(h.name[rows].tolist(), h.shapes[rows].tolist(), strict=True)),
+        place=places(a, rows, step),
         products=np.bincount(pairs[0], minlength=len(rows)),
         timed=marked(place[timing[timing >= 0]], len(rows)),
         took=np.bincount(caller, weights=length, minlength=len(rows)).astype(np.float64),
@@ -77,37 +79,45 @@ def convolutions(a: Analysis) -> Calls:
     )
 
 
-def keys(a: Analysis, rows: Index, step: Index) -> list[tuple[int, ...]]:
-    """Return for each call what it has in common with the same one of other steps."""
-    h = a.t.host
+def places(a: Analysis, rows: Index, step: Index) -> list[tuple[int, ...]]:
+    """Return for each call what it has in common with that of the same layer in other steps."""
     count: dict[tuple[int, int], int] = {}
     found: list[tuple[int, ...]] = []
-    for name, shapes, number in zip(h.name[rows].tolist(), h.shapes[rows].tolist(), step.tolist(), strict=True):
+    for name, number in zip(a.t.host.name[rows].tolist(), step.tolist(), strict=True):
         place = count[name, number] = count.get((name, number), -1) + 1
-        found.append((name, shapes) if shapes >= 0 else (name, -1, place))
+        found.append((name, place))
     return found
 
 
 def searches(calls: Calls) -> tuple[Index, float]:
     """Return the calls that search, and the ns that they take longer than ordinary ones.
 
-    Where no ordinary call is known, it would have run what a search runs last: the algorithm that it chose.
+    An ordinary call is one on the same shapes, else, since shapes that never come again are why the search goes on, one
+    of the same layer. Where none is known, it would have run what a search runs last: the algorithm that it chose.
     """
     alike: dict[tuple[int, ...], list[int]] = {}
-    for i, key in enumerate(calls.key):
-        alike.setdefault(key, []).append(i)
+    layer: dict[tuple[int, ...], list[int]] = {}
+    for i, (key, place) in enumerate(zip(calls.key, calls.place, strict=True)):
+        if key[1] >= 0:
+            alike.setdefault(key, []).append(i)
+        layer.setdefault(place, []).append(i)
     rows, lost = [], 0.0
     for i in np.flatnonzero((calls.step > 0) & ((calls.products > ORDINARY) | calls.timed)).tolist():
-        others = [
-            other
-            for other in alike[calls.key[i]]
-            if calls.step[other] != calls.step[i]
-            and not calls.timed[other]
-            and (calls.timed[i] or calls.products[other] * FAR_FEWER <= calls.products[i])
-        ]
+        others = ordinary(calls, i, alike.get(calls.key[i], [])) or ordinary(calls, i, layer[calls.place[i]])
         if not others and not calls.timed[i]:
             continue
-        ordinary = float(np.median(calls.took[others])) if others else float(calls.last[i])
-        lost += max(float(calls.took[i]) - ordinary, 0.0)
+        usual = float(np.median(calls.took[others])) if others else float(calls.last[i])
+        lost += max(float(calls.took[i]) - usual, 0.0)
         rows.append(int(calls.row[i]))
     return np.array(rows, np.intp), lost
+
+
+def ordinary(calls: Calls, i: int, among: list[int]) -> list[int]:
+    """Return those of other steps that run far less than this call."""
+    return [
+        other
+        for other in among
+        if calls.step[other] != calls.step[i]
+        and not calls.timed[other]
+        and (calls.timed[i] or calls.products[other] * FAR_FEWER <= calls.products[i])
+    ]

@@ -21,6 +21,10 @@ class Fp32NoTensorcore(Rule):
     The names of the kernels: `sgemm`, `simt` and the like take the time, and none or few of the kernels
     that use tensor cores (`s16816`, `tensorop`, `xmma`, `nvjet`, …), on a GPU that has them.
 
+    Where most products run in 16 bits, those that are named for fp32 (`sgemm`, `scudnn`, `simt`) were left
+    out of it: a layer outside of `autocast`, or turned to fp32 inside. If the recording has the sizes of
+    products, large ones are taken to reach the FLOP/s of its 16-bit ones.
+
     ## When to ignore it
     The matrix products are a small part of the step, or the calculation needs fp32: solvers, physics,
     some losses. Convolutions use TF32 already on Ampere and later, so the setting changes only linear
@@ -29,8 +33,9 @@ class Fp32NoTensorcore(Rule):
     """
 
     needs = (("matmul_share", "tensor_core_share", "tensor_cores"),)
-    uses = READ
+    uses = ("half_share", "fp32_share", "fp32_compared_share", "fp32_slow_share", *READ)
 
+    mixed = Threshold(0.25, "of matmul", source="judgement: so much in 16 bits is no accident")
     mostly = Threshold(
         0.75, "of matmul", source="judgement: above it the rest is shapes and special kernels, not a setting"
     )
@@ -40,11 +45,20 @@ class Fp32NoTensorcore(Rule):
     fp16_left = Threshold(
         0.25, "of kernel time", source="15.7 / 125 TFLOP/s (V100 data sheet), at half of the fp16 peak, assumed"
     )
+    bf16_left = Threshold(
+        0.125, "of kernel time", source="19.5 / 312 TFLOP/s (A100 data sheet), at half of the bf16 peak, assumed"
+    )
     xf32_left = Threshold(
         0.5, "of kernel time", source="163.4 / 653.7 TFLOP/s (MI300X data sheet), at half of the XF32 peak, assumed"
     )
     confidence = Threshold(
         0.85, "probability", source="kernel names: 15 of 15 found, 0 of 13 false; the setting itself is not seen"
+    )
+    mixed_confidence = Threshold(
+        0.7,
+        "probability",
+        source="named for fp32 beside 16-bit ones: right in 12 of 12 simulated jobs, bench/README.md; "
+        "that the layer does not need fp32 is a judgement",
     )
     applies = Threshold(0.8, "probability", source="judgement: most training bears TF32's 10-bit mantissa")
     xf32_applies = Threshold(0.4, "probability", source="judgement: many builds for ROCm ignore the setting")
@@ -54,6 +68,9 @@ class Fp32NoTensorcore(Rule):
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         units = str(m.one("tensor_cores").value)
+        if m.get("half_share", 0.0) >= self.mixed and units in {"tf32", "xf32", "fp16"}:
+            yield from self._left_out(m, units)
+            return
         used = m.number("tensor_core_share")
         left = {"tf32": self.tf32_left, "xf32": self.xf32_left, "fp16": self.fp16_left}.get(units)
         if left is None or used >= self.mostly:
@@ -71,6 +88,34 @@ class Fp32NoTensorcore(Rule):
             ),
             locations=m.one("matmul_share").locations,
             fixes=(self._mixed(),) if units == "fp16" else (self._setting(units), self._bfloat16()),
+        )
+
+    def _left_out(self, m: Measurements, units: str) -> Iterator[Finding]:
+        """Yield what is to be said of fp32 products in a job whose others run in 16 bits."""
+        share, compared = m.get("fp32_share", 0.0), m.get("fp32_compared_share", 0.0)
+        lost = saved(m, min(m.get("fp32_slow_share", 0.0), share) + max(share - compared, 0.0) * (1 - self.bf16_left))
+        yield from self.finding(
+            f"Matrix products in fp32 take {share:.0%} of the time, beside others in 16 bits: "
+            f"like those, {lost:.0%} of the time could be saved.",
+            lost_share=lost,
+            confidence=self.mixed_confidence,
+            seen=(
+                f"kernels named for fp32 (sgemm, scudnn, simt): {share:.0%} of the time; "
+                f"{m.get('half_share', 0.0):.0%} of the time of products is on tensor cores in 16 bits{proviso(m)}"
+            ),
+            locations=m.one("fp32_share" if "fp32_share" in m else "matmul_share").locations,
+            fixes=(self._into_autocast(), *([] if units == "fp16" else [self._setting(units)])),
+        )
+
+    def _into_autocast(self) -> Fix:
+        return Fix(
+            "compute these layers in 16 bits, like the others",
+            'with torch.autocast("cuda", dtype=DTYPE):  # around these layers, too\n'
+            "# and inside it no .float(), autocast(enabled=False) or custom_fwd(cast_inputs=torch.float32)",
+            effort="code",
+            applies=self.autocast_applies,
+            risk="fewer digits: somebody may have left them out for a reason; compare the learning curve",
+            edits=(self._edit(self.bf16_left),),
         )
 
     def _setting(self, units: str) -> Fix:
@@ -128,6 +173,32 @@ class Fp32NoTensorcore(Rule):
             gpu_limited_share=0.02,
         ),
         Silent("a GPU without tensor cores", matmul_share=0.6, tensor_core_share=0.0, tensor_cores="none"),
+        Fires(
+            "some layers in fp32 beside 16-bit ones",
+            matmul_share=0.7,
+            tensor_core_share=0.9,
+            half_share=0.9,
+            fp32_share=0.07,
+            tensor_cores="tf32",
+        ),
+        Fires(
+            "the same, with sizes: a third of their time would do",
+            matmul_share=0.7,
+            tensor_core_share=0.8,
+            half_share=0.8,
+            fp32_share=0.14,
+            fp32_compared_share=0.14,
+            fp32_slow_share=0.09,
+            tensor_cores="tf32",
+        ),
+        Silent(
+            "what is not on tensor cores are vectors and narrow products in 16 bits",
+            matmul_share=0.7,
+            tensor_core_share=0.6,
+            half_share=0.6,
+            fp32_share=0.0,
+            tensor_cores="tf32",
+        ),
         Silent("bf16: most of it is there", matmul_share=0.6, tensor_core_share=0.9, tensor_cores="tf32"),
         Silent("matrix products are not what counts", matmul_share=0.03, tensor_core_share=0.0, tensor_cores="tf32"),
     )
