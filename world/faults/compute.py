@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from world.faults.base import CONVOLUTIONAL, UP_TO_20, extra, fault, host_bound, paced, slower, times, work
+from world.faults.base import CONVOLUTIONAL, SEVERITIES, UP_TO_20, extra, fault, host_bound, paced, slower, times, work
 from world.job import Every, Job
 
 
@@ -92,7 +92,13 @@ def channels_last(job: Job, amount: float, *, cured: bool) -> Job:
     return job if cured else work(job, layout_share=min(amount, 1.0), layout_passes=max(amount, 1.0))
 
 
-@fault("compute.zero_grad_fill", "gradients are filled with zeros one by one", times(20.0), most=400.0)
+@fault(
+    "compute.zero_grad_fill",
+    "gradients are filled with zeros one by one",
+    times(20.0),
+    most=400.0,
+    severities=SEVERITIES[1:4],
+)
 def zero_grad_fill(job: Job, amount: float, *, cured: bool) -> Job:
     """The amount is the time that each fill costs the host."""
     return replace(host_bound(job), fill_us=0.0 if cured else amount)

@@ -15,7 +15,7 @@ from world.job import Job
 def reading(job: Job, amount: float, by: str, reads: int, *, cured: bool) -> Job:
     """Return a job that reads so many values in each step and works after each."""
     each = {"reads_by": by, "reads": reads, "after_read_us": amount / reads, "reads_free": cured}
-    return replace(job, **each, metrics_every=0, host_scale=0.5 * job.host_scale)  # type: ignore[arg-type]
+    return replace(job, **each, metrics_every=0, host_scale=0.35 * job.host_scale)  # type: ignore[arg-type]
 
 
 @fault("sync.scalar_read", "values are read in each step", extra)
