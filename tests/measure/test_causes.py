@@ -6,6 +6,7 @@ import pytest
 
 from tests.traces import AUTOGRAD, MAIN, US, Recording
 from whyidle.measure.sanity import doubts
+from whyidle.model.evidence import Kind
 from whyidle.model.finding import CAUSES
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -208,6 +209,46 @@ class TestPriority:
         """The launch comes from autograd at 990, but until 900 main was in the loader."""
         r = late(thread=AUTOGRAD).range(LOADER, 200, 900).op("AddmmBackward0", 950, 995, thread=AUTOGRAD)
         assert idle(r) == {"data_wait": 700, "autograd_host": 40, "python": 50, "launch_latency": 10}
+
+
+NODE = "autograd::engine::evaluate_function: AddmmBackward0"
+
+
+class TestBetweenNodes:
+    """autograd launches at 95, 990 and 1195 from a thread of its own; main is in backward() all along."""
+
+    def nodes(self):
+        r = Recording().op("aten::add", 0, 10).kernel(0, 20, launched=5).range("## backward ##", 60, 1400)
+        r.op(NODE, 80, 150, AUTOGRAD).kernel(100, 200, launched=95, thread=AUTOGRAD)
+        return r.op(NODE, 980, 1000, AUTOGRAD).kernel(1000, 1100, launched=990, thread=AUTOGRAD)
+
+    def test_is_the_backward_passs_own(self):
+        """Of the gap 200-1000, 780 us lie before the second node; 60 us before the first are main's Python."""
+        wanted = {"autograd_host": 780 + 10 + 15, "python": 60, "launch_latency": 5 + 10}
+        assert idle(self.nodes()) == wanted
+
+    @pytest.mark.parametrize(
+        ("kind", "name"),
+        [(Kind.OP, "aten::add"), (Kind.RUNTIME, "cudaEventQuery"), (Kind.RANGE, "step 2"), (Kind.PYTHON, "f.py(1): g")],
+    )
+    def test_not_where_another_thread_of_the_crew_begins_something(self, kind, name):
+        """It takes 1 us, but shows that the main thread does not wait for one backward pass."""
+        found = idle(self.nodes().slice(kind, name, 500, 501))
+        assert found["python"] >= 60 + 779
+
+    def test_threads_that_drive_nothing_may_do_what_they_like(self):
+        assert idle(self.nodes().op("aten::stack", 500, 600, "1/9")) == idle(self.nodes())
+
+    def test_what_the_main_thread_is_in_comes_first(self):
+        """It collects garbage 70-700, since before the gap; from 700 on autograd is between nodes."""
+        found = idle(self.nodes().range("gc.collect", 70, 700))
+        assert (found["gc"], found["autograd_host"]) == (500 + 10, 280 + 10 + 15)
+
+    def test_a_thread_that_also_runs_forward_is_no_engine(self):
+        r = self.nodes()
+        for start in range(1300, 1400, 10):
+            r.op("aten::mul", start, start + 5, AUTOGRAD)
+        assert idle(r)["python"] >= 780
 
 
 class TestSync:

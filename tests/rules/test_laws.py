@@ -108,6 +108,7 @@ def attributions(draw: st.DrawFn, causes: tuple[str, ...]) -> dict[str, Value]:
         "zero_grad_share": 0.0,
         "launches_per_step": draw(COUNTS),
         "launch_bound_share": share["launch_latency"] + short * (share["dispatch"] + share["autograd_host"]),
+        "backward_stall_share": (1 - short) * share["autograd_host"] * draw(SHARES),
         "host_stall_share": (1 - short) * (share["dispatch"] + share["autograd_host"]),
     }
 
@@ -129,12 +130,14 @@ def test_no_idle_time_is_lost_twice_but_to_a_read_that_delays_other_work(measure
     assert without_reads <= float(measured["gpu_idle_share"]) + 1e-9
 
 
+SCALED = (
+    "idle_", "launch_bound", "host_stall", "backward_stall", "alloc_lost", "optimizer_latency", "optimizer_kernel",
+)  # fmt: skip
+
+
 @given(attributions(CAUSES), SHARES)
 def test_a_smaller_loss_never_makes_a_larger_finding(measured: dict[str, Value], factor: float) -> None:
-    less = {
-        name: float(value) * factor if name.startswith(("idle_", "launch_bound", "host_stall", "alloc_lost")) else value
-        for name, value in measured.items()
-    }
+    less = {name: float(value) * factor if name.startswith(SCALED) else value for name, value in measured.items()}
     smaller, larger = lost_shares(less), lost_shares(measured)
     for rule, lost in smaller.items():
         assert larger.get(rule, 0.0) >= lost - 1e-9

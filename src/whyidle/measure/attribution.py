@@ -245,9 +245,16 @@ class Attribution:
                     spans = merged([self.host.spans(member, cause) for member in group])
                     left, rows, found = split(left, rows, cause, spans)
                     parts += found
+            left, rows, found = split(left, rows, "autograd_host", self.between_nodes)
+            parts += found
             rest = "python" if self.host.operators_recorded else "unknown"
             parts.append(Pieces(left.start, left.end, np.full(len(left), CODE[rest], np.int8), rows))
         return parts
+
+    @cached_property
+    def between_nodes(self) -> Intervals:
+        """Return when the backward pass is between two of its nodes."""
+        return self.host.between_nodes(self.crew)
 
     @cached_property
     def unrecorded(self) -> Intervals:

@@ -14,7 +14,7 @@ from whyidle.measure import names
 from whyidle.measure.rows import Index, Mask, distinct, together, without
 from whyidle.measure.timeline import Timeline
 from whyidle.model.evidence import Kind
-from whyidle.model.intervals import Intervals, clip, containing
+from whyidle.model.intervals import NOTHING, Intervals, clip, containing, union
 
 # ns: a driver call that takes this long with the GPU idle is a first use: code is loaded or compiled (CUDA loads
 # lazily), an autotuner runs. Launches take 2-30 us in the recordings that we have.
@@ -25,6 +25,9 @@ MANY_STEPS = 3  # judgement: of fewer, "more than half" tells no habit
 # judgement.
 MAIN_SHARE = 10
 MOST = 0.9  # of the window: what covers that much is the job itself (judgement)
+# Of a thread's operators: on the threads that autograd launches from 65% and more are named as its nodes' in the
+# recordings that we have, on others at most 0.2%.
+ENGINE_SHARE = 0.5
 
 
 class HostCauses:
@@ -77,7 +80,8 @@ class HostCauses:
         t = self.t
         ranges = (Kind.RANGE, Kind.PYTHON)
         load = np.concatenate((t.host_like(names.LOADER, *ranges), t.host_like(names.DATA_RANGE, Kind.RANGE)))
-        forward = (t.host.kind == Kind.OP) & ~self.in_backward
+        backward = (t.host.kind == Kind.OP) & (self.in_backward | np.isin(t.host.thread, self.engines))
+        forward = (t.host.kind == Kind.OP) & ~backward
         return {
             "data_wait": np.sort(load),
             "checkpoint": t.host_like(names.CHECKPOINT, *ranges),
@@ -91,7 +95,7 @@ class HostCauses:
             "compile": together(t.host_like(names.COMPILE, Kind.OP, *ranges), self.first_uses),
             "unknown": without(t.of_kind(Kind.OVERHEAD), t.host_like(names.MODULE_LOAD, Kind.OVERHEAD)),
             "optimizer_host": self.free_of_backward(together(t.host_like(names.OPTIMIZER, *ranges), self.zeroing)),
-            "autograd_host": np.flatnonzero(self.in_backward),
+            "autograd_host": np.flatnonzero(backward),
             "dispatch": np.flatnonzero(forward | (t.host.kind == Kind.RUNTIME)),
         }
 
@@ -194,6 +198,33 @@ class HostCauses:
             spans = t.spans(roots[t.host.thread[roots] == thread])
             inside[mine] = containing(t.host.start[mine], spans) >= 0
         return inside
+
+    def between_nodes(self, crew: list[int]) -> Intervals:
+        """Return when autograd's own threads are between two nodes of a backward pass, by the threads of a device.
+
+        The main thread waits for them and begins nothing meanwhile. Python that users hang into the backward pass runs
+        inside a node, so what is in between is the engine, or a thread that does not get the interpreter or a core.
+        """
+        t, h = self.t, self.t.host
+        roots = t.host_like(names.BACKWARD, Kind.OP)
+        engines = [thread for thread in crew[1:] if thread in self.engines]
+        outside = np.isin(h.thread, [thread for thread in crew if thread not in engines]) & (h.kind != Kind.OVERHEAD)
+        begins = h.start[outside]
+        parts = [NOTHING]
+        for thread in engines:
+            nodes = t.spans(roots[h.thread[roots] == thread])
+            low, high = np.searchsorted(begins, (nodes.end[:-1], nodes.start[1:]))
+            parts.append(Intervals(nodes.end[:-1][low == high], nodes.start[1:][low == high]))
+        starts, ends = (np.concatenate([getattr(part, side) for part in parts]) for side in ("start", "end"))
+        return union(starts, ends)
+
+    @cached_property
+    def engines(self) -> Index:
+        """Return autograd's own threads: most of what they run is the backward pass."""
+        h, ops = self.t.host, self.t.of_kind(Kind.OP)
+        count = np.bincount(h.thread[ops], minlength=len(self.t.trace.threads))
+        inside = np.bincount(h.thread[ops[self.in_backward[ops]]], minlength=len(count))
+        return np.flatnonzero(inside > ENGINE_SHARE * count)
 
     @cached_property
     def operators_recorded(self) -> bool:

@@ -8,9 +8,10 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import PLACES, Analysis
-from whyidle.measure.attribution import CODE
+from whyidle.measure.attribution import CODE, Attribution
 from whyidle.measure.rows import largest
 from whyidle.model.evidence import Kind
+from whyidle.model.intervals import overlap
 from whyidle.model.measurement import Measurement
 
 SHORT_KERNEL = 10_000  # ns: below about two launches (5 us each) a kernel cannot hide the next launch
@@ -76,3 +77,11 @@ def starved(a: Analysis) -> Iterator[Measurement]:
         where.sort(key=lambda place: place[0] - place[1])
         found = tuple(a.t.location(start, end, a.doing(start, end), device) for start, end, device in where[:PLACES])
         yield Measurement(name, a.share(total[name]), locations=found)
+    yield Measurement("backward_stall_share", a.share(sum(stalled_backward(device) for device in a.devices)))
+
+
+def stalled_backward(device: Attribution) -> int:
+    """Return the idle time in long gaps in which the backward pass is between two nodes, ns."""
+    p = device.pieces
+    rows = (p.cause == CODE["autograd_host"]) & (device.gaps.span.lengths[p.gap] >= LONG_GAP)
+    return int(overlap(p.start[rows], p.end[rows], device.between_nodes).sum())

@@ -19,9 +19,11 @@ class PythonOverhead(Rule):
 
     ## How we know
     The GPU is idle, its next kernel has not been launched, and the launching thread is in no operator,
-    no CUDA call and no range that says what it does; or it stays in operators for a gap of more than
-    1 ms, far longer than launching takes. The recording shows that it is Python, not which: record with
-    `with_stack=True`, or look into the running job with `py-spy dump --pid PID`.
+    no CUDA call and no range that says what it does; or it stays in operators, or between two nodes of
+    the backward pass, for a gap of more than 1 ms, far longer than launching takes. Between nodes no Python
+    of the program runs: there the thread did not get the interpreter lock or a core. Elsewhere the recording
+    shows that it is Python, not which: record with `with_stack=True`, or look into the running job with
+    `py-spy dump --pid PID`.
 
     ## When to ignore it
     A debugger, a coverage tool or a stack-recording profiler is on: `with_stack=True` slows Python
@@ -30,7 +32,10 @@ class PythonOverhead(Rule):
     """
 
     needs = (("idle_python_share", "host_stall_share"),)
-    uses = ("optimizer_launches_per_step", "idle_zero_grad_share", "zero_grad_fills_per_step", *READ)
+    uses = (
+        "backward_stall_share", "optimizer_launches_per_step", "idle_zero_grad_share", "zero_grad_fills_per_step",
+        *READ,
+    )  # fmt: skip
     explains = ("python", "dispatch", "autograd_host", "optimizer_host")
 
     confidence = Threshold(
@@ -45,9 +50,11 @@ class PythonOverhead(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         parts = {
             "idle_python_share": "between operators",
+            "backward_stall_share": "between two nodes of the backward pass for 1 ms and more",
             "host_stall_share": "inside one operator for 1 ms and more",
         }
-        lost = {name: unclaimed(m, name) for name in parts}
+        lost = {name: unclaimed(m, name) for name in parts if name in m}
+        lost["host_stall_share"] = max(lost["host_stall_share"] - lost.get("backward_stall_share", 0.0), 0.0)
         if "idle_optimizer_host_share" in m and not OptimizerLoop.speaks(m):
             parts["idle_optimizer_host_share"] = "in the optimizer, with few launches"
             lost["idle_optimizer_host_share"] = OptimizerLoop.host_idle(m)
@@ -82,6 +89,12 @@ class PythonOverhead(Rule):
     cases = (
         Fires("a metric in pure Python per step", idle_python_share=0.11, host_stall_share=0.01),
         Fires("one operator holds the CPU for 0.3 s", idle_python_share=0.0, host_stall_share=0.86),
+        Fires(
+            "the backward pass stops for 8 ms between two nodes: another thread holds the interpreter lock",
+            idle_python_share=0.01,
+            host_stall_share=0.15,
+            backward_stall_share=0.14,
+        ),
         Fires(
             "the optimizer is fused, and its Python is what takes the time",
             idle_python_share=0.01,
