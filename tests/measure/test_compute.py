@@ -15,6 +15,7 @@ HALF = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
 TENSOR = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn"
 FP32 = '["float","float"]'
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int, float)"
 LAYOUT = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"
 BF16 = '["c10::BFloat16","c10::BFloat16"]'
 HALF3 = '["c10::Half","c10::Half","c10::Half","Scalar","Scalar"]'
@@ -147,6 +148,50 @@ class TestUnderfilled:
         """GPU 0: 100 us at 0.5; GPU 1: 100 us full. 50 of 200 us."""
         r = Recording().kernel(0, 100, blocks=0.5).kernel(0, 100, device=1)
         assert measured(r.analysis())["underfilled_share"] == pytest.approx(0.25)
+
+
+class TestChains:
+    """Kernels one after another on a stream, each from where the last one ended."""
+
+    @staticmethod
+    def share(*kernels, **more):
+        """Return the share that would go; a kernel is a name and a length in us, or with a stream, of 1000 us."""
+        r, ends = Recording(), {}
+        for name, took, *where in kernels:
+            stream = where[0] if where else 7
+            start = ends.get(stream, 0)
+            r.kernel(start, start + took, name=name, stream=stream, **more)
+            ends[stream] = start + took
+        return measured(r.kernel(999, 1000, name=HALF, stream=99).analysis())["mergeable_share"]
+
+    def test_of_a_chain_all_but_the_longest_go(self):
+        assert self.share((ADD, 50), (ADD, 80), (ADD, 30), (HALF, 100)) == pytest.approx(80 / 1000)
+
+    def test_single_ones_between_products_stay(self):
+        assert self.share((ADD, 50), (HALF, 100), (ADD, 80), (HALF, 100)) == 0
+
+    def test_one_stays_for_each_reduction(self):
+        """A norm, an add, a norm and a product: the two longest, of 80 and 60, stay."""
+        assert self.share((NORM, 80), (ADD, 30), (NORM, 60), (HALF, 100)) == pytest.approx(30 / 1000)
+        assert self.share((NORM, 80), (ADD, 90), (NORM, 60), (HALF, 100)) == pytest.approx(60 / 1000)
+
+    def test_a_chain_is_of_one_stream(self):
+        """Two on each of two streams, in turns: 50-80 and 40-60 go, 40 us."""
+        chain = ((ADD, 50, 7), (ADD, 40, 8), (ADD, 30, 7), (ADD, 20, 8))
+        assert self.share(*chain) == pytest.approx(40 / 1000)
+
+    def test_what_torch_compile_made_stays(self):
+        assert self.share(("triton_poi_fused_gelu_1", 50), ("triton_poi_fused_add_2", 80)) == 0
+        assert self.share((ADD, 50), ("triton_poi_fused_add_2", 80)) == pytest.approx(50 / 1000)
+
+    def test_casts_and_the_sums_of_gradients_are_not_counted(self):
+        r = Recording().op("aten::to", 0, 9).op("aten::copy_", 1, 8, types='["c10::Half","float","Scalar"]')
+        r.kernel(100, 150, launched=2, name=TO_HALF).kernel(150, 250, launched=20, name=ADD)
+        assert measured(r.analysis())["mergeable_share"] == 0
+        r = Recording().op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 0, 50, AUTOGRAD)
+        for start in (100, 150):
+            r.kernel(start, start + 50, launched=start / 10, thread=AUTOGRAD, name=ADD)
+        assert measured(r.analysis())["mergeable_share"] == 0
 
 
 class TestProduct:

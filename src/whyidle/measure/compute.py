@@ -11,6 +11,7 @@ from whyidle.measure import names
 from whyidle.measure.alignment import measure_alignment
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import Attribution
+from whyidle.measure.chains import mergeable
 from whyidle.measure.products import ANY_TYPES, Ran, sized
 from whyidle.measure.rows import Index, Mask, largest, together, without
 from whyidle.measure.search import convolution_search
@@ -32,7 +33,9 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         return
     yield Measurement("compiled", compiled(a))
     optimizer = a.launched_inside(a.host.slices["optimizer_host"])
-    yield from share(a, "elementwise_share", without(t.device_like(is_elementwise), optimizer))
+    elementwise = without(t.device_like(is_elementwise), optimizer)
+    yield from share(a, "elementwise_share", elementwise)
+    yield from mergeable(a, elementwise, kernels_that_cast(a))
     yield from share(a, "layout_share", t.device_like(names.LAYOUT))
     matmul = t.device_like(names.is_matmul)
     yield from share(a, "matmul_share", matmul)

@@ -58,6 +58,10 @@ ELEMENTWISE: Final = _any_of(
     r"cunn_softmax|softmax_warp|layer_?norm|batch_?norm|bn_(?:fw|bw)|RowwiseMoments|GammaBeta|epilogue::impl",
     r"dropout|distribution",
 )
+# of these what has to have read all of a row before it can write
+REDUCES: Final = _any_of(
+    r"(?<!all_)reduce_kernel|softmax|layer_?norm|batch_?norm|bn_(?:fw|bw)|RowwiseMoments|GammaBeta|triton_(?:red|per)_"
+)
 # What moves whole rows or belongs to an optimizer: torch.compile of a model does not merge it with its neighbours.
 NOT_MERGED: Final = _any_of(
     r"^(?!triton_).*(?:CatArray|(?<![a-z])index_|index(?:select|func)|gather|scatter|embedding)",

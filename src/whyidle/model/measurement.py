@@ -122,6 +122,7 @@ CATALOG: dict[str, Quantity] = {
     "casts_per_step": Quantity("per step", "such kernels", STEPS),
     "recompute_share": Quantity("of window", "forward kernels run again during backward (activation checkpointing)", HOST),
     "conv_search_share": Quantity("of window", "convolution algorithm search (cudnn.benchmark) after the first step, less what ordinary calls take", TWO_STEPS),
+    "mergeable_share": Quantity("of window", "elementwise kernels, none of torch.compile's and no casts, that would go if chains of them were merged: all but the longest of each", GPU),
     "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
     "underfilled_share": Quantity("of window", "kernel time times the part of the multiprocessors without a block", "record on an NVIDIA GPU"),
     "underfilled_twice_share": Quantity("of window", "what kernels would take less per item with twice the blocks, but for those of the optimizer", "record on an NVIDIA GPU"),

@@ -34,7 +34,9 @@ class Recompile(Rule):
     again = Threshold(
         2, "steps", source="one compilation after the first step may be code that is reached for the first time"
     )
-    confidence = Threshold(0.85, "probability", source="judgement, not calibrated yet: that it compiles is recorded")
+    confidence = Threshold(
+        0.85, "probability", source="that it compiles is recorded: right in 13 of 13 simulated jobs, bench/README.md"
+    )
     applies = Threshold(0.5, "probability", source="judgement: shapes are the usual guard that fails, numbers the next")
     guard_applies = Threshold(0.6, "probability", source="judgement: once the guard is known, most can be avoided")
 

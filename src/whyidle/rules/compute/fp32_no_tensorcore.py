@@ -57,7 +57,7 @@ class Fp32NoTensorcore(Rule):
     mixed_confidence = Threshold(
         0.7,
         "probability",
-        source="named for fp32 beside 16-bit ones: right in 12 of 12 simulated jobs, bench/README.md; "
+        source="named for fp32 beside 16-bit ones: right in 14 of 14 simulated jobs, bench/README.md; "
         "that the layer does not need fp32 is a judgement",
     )
     applies = Threshold(0.8, "probability", source="judgement: most training bears TF32's 10-bit mantissa")

@@ -47,7 +47,7 @@ class Underfilled(Rule):
     confidence = Threshold(
         0.6,
         "probability",
-        source="blocks are recorded: right in 16 of 16 simulated jobs, bench/README.md; "
+        source="blocks are recorded: right in 17 of 22 simulated jobs, bench/README.md; "
         "kernels that memory limits gain less",
     )
     applies = Threshold(0.4, "probability", source="judgement: memory and the learning recipe limit it")

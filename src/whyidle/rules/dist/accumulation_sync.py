@@ -29,7 +29,7 @@ class AccumulationSync(Rule):
     uses = ("grad_sync", "collective_exposed_share", "collective_wait_share")
 
     several = Threshold(1.5, "per update", source="judgement: between once and twice; passes are whole numbers")
-    confidence = Threshold(0.85, "probability", source="judgement, not calibrated yet: passes and updates are recorded")
+    confidence = Threshold(0.85, "probability", source="passes and updates are recorded: right in 11 of 11 simulated jobs, bench/README.md")
     applies = Threshold(0.85, "probability", source="judgement: a context manager; unused parameters can forbid it")
     sharded_applies = Threshold(0.4, "probability", source="judgement: whole gradients have to fit into memory")
 

@@ -46,6 +46,11 @@ class BucketOverlap(Rule):
         source="all ranks, so waiting is known, and launched after backward: right in 13 of 13 simulated jobs, "
         "bench/README.md; recordings are messier",
     )
+    in_time = Threshold(
+        0.3,
+        "probability",
+        source="all ranks, and launched in time: in 23 of 23 simulated jobs, bench/README.md, another cause made them long",
+    )
     confidence = Threshold(0.4, "probability", source="no overlap, a late peer and a slow link look the same")
     applies = Threshold(0.6, "probability", source="judgement: DDP overlaps unless buckets are too large or hooks are off")
     model_applies = Threshold(0.3, "probability", source="judgement: the model needs the result at once")
@@ -62,11 +67,13 @@ class BucketOverlap(Rule):
             lost *= late / exposed
         if after:
             lost = min(lost, m.get("backward_alone_share", lost))
-        known = after and bool(m.each("collective_wait_share"))
+        together = bool(m.each("collective_wait_share"))
+        in_time = kind == "gradients" and not after and "grad_sync_late_part" in m
+        sure = self.sure if after else self.in_time if in_time else self.confidence
         yield from self.finding(
             f"Collectives run with no computation beside them for {lost:.0%} of the time.",
             lost_share=lost,
-            confidence=self.sure if known else self.confidence,
+            confidence=sure if together else self.confidence,
             seen=(
                 f"collectives {m.get('collective_share', exposed):.0%} of the time, {exposed:.0%} with no other kernel "
                 "beside them; " + (f"of that {waits:.0%} wait for a peer" if "collective_wait_share" in m else
@@ -74,7 +81,7 @@ class BucketOverlap(Rule):
                 + (f"; gradients launched after their backward pass: {late:.0%}" if after else "")
             ),
             locations=m.one("grad_sync_late_share" if after else "collective_exposed_share").locations,
-            fixes=(self._fix(kind, launched_late=after or "grad_sync_late_share" not in m),),
+            fixes=(self._fix(kind, launched_late=not in_time),),
             candidates=("dist.straggler", "dist.net_socket"),
         )
 

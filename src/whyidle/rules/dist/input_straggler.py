@@ -30,7 +30,7 @@ class InputStraggler(Rule):
     explains = ("data_wait", "peer_wait")
 
     most = Threshold(0.5, "of the lateness", source="judgement: what makes up the larger part is the reason")
-    confidence = Threshold(0.85, "probability", source="judgement, not calibrated yet: lengths of all ranks, and no clock")
+    confidence = Threshold(0.85, "probability", source="lengths of all ranks, and no clock: right in 13 of 13 simulated jobs, bench/README.md")
     applies = Threshold(0.5, "probability", source="judgement: helps unless cores or storage of that host are the limit")
     host_applies = Threshold(0.6, "probability", source="judgement: once the difference is found, it can be mended")
     residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")

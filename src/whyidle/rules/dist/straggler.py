@@ -35,7 +35,7 @@ class Straggler(Rule):
     )  # fmt: skip
     explains = ("peer_wait",)
 
-    confidence = Threshold(0.8, "probability", source="kernel lengths of all ranks; not calibrated yet")
+    confidence = Threshold(0.8, "probability", source="kernel lengths of all ranks: right in 13 of 13 simulated jobs, bench/README.md")
     alone_confidence = Threshold(0.5, "probability", source="judgement: contention on one rank looks the same")
     half = Threshold(0.5, "of the longest wait", source="judgement: the late rank waits far less than the others")
     told = Threshold(0.1, "of the lateness", source="judgement: less is not worth a look")
