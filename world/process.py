@@ -372,9 +372,11 @@ def _locked(process: Process, due: float) -> None:
     process.wake(process.now + every * float(process.jitter.uniform(0.8, 1.2)), "gil")
 
 
-def _stopped(process: Process, _due: float) -> None:
+def _stopped(process: Process, due: float) -> None:
+    """What the host stood and waited for anyway is no loss."""
     every, stops = process.job.throttle
-    process.hold(stops, process.causes[-1][1])
+    if due + stops > process.now:
+        process.hold(due + stops - process.now, process.causes[-1][1])
     process.wake(process.now + every, "quota")
 
 

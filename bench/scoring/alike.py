@@ -49,6 +49,11 @@ ALIKE = (
         why="a host thread that is slow between its operators; who holds the lock or the core is not recorded",
     ),
     Alike(
+        ("host.cpu_oversubscription",),
+        ("host.launch_bound",),
+        why="operators that each take longer on a crowded core look like too many of them; load is not recorded",
+    ),
+    Alike(
         ("rl.env_bound",),
         ("host.python_overhead",),
         why="without stacks an environment's step is Python between launches",

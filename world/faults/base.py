@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from world.job import Job
+from world.machine import GPUS
 
 ALL = ("cnn", "resnet", "bert", "gpt", "dlrm", "diffusion")
 CONVOLUTIONAL = ("cnn", "resnet", "diffusion")
@@ -95,7 +96,7 @@ def work(job: Job, **fields: Any) -> Job:
     return replace(job, work=replace(job.work, **fields))
 
 
-def small(job: Job, scale: float = 0.25) -> Job:
+def small(job: Job, scale: float) -> Job:
     """Return the job with a small batch: the host's pace begins to matter."""
     return work(job, batch_scale=job.work.batch_scale * scale)
 
@@ -105,6 +106,16 @@ def paced(job: Job) -> Job:
     return replace(job, metrics_every=(job.seed + 1) % 2, deferred_read=job.seed % 2 == 1)
 
 
+def drained(job: Job, workers: int) -> Job:
+    """Return the job with enough steps before the recording to use up what so many workers have made ahead."""
+    return replace(job, warmup=2 * workers * job.data.prefetch + 2)
+
+
+# of the batch: where host and A100 take about as long for a step
+EVEN = {"cnn": 0.06, "resnet": 0.27, "bert": 0.1, "gpt": 0.06, "dlrm": 0.09, "diffusion": 0.14}
+
+
 def host_bound(job: Job) -> Job:
     """Return a job in which a slower host soon makes a longer step, and that waits for nothing."""
-    return replace(small(job), metrics_every=0, deferred_read=False)
+    scale = EVEN[job.family] * job.gpu.tensor_flops / GPUS["A100"].tensor_flops
+    return replace(small(job, scale), metrics_every=0, deferred_read=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from world.faults.base import UP_TO_20, about, extra, fault, longer, slower, times
+from world.faults.base import UP_TO_20, about, data, drained, extra, fault, longer, slower, times
 from world.job import Job
 
 
@@ -27,6 +27,7 @@ def straggler(job: Job, amount: float, *, cured: bool) -> Job:
 @fault("dist.input_straggler", "one rank waits for its data", longer, min_ranks=2)
 def input_straggler(job: Job, amount: float, *, cured: bool) -> Job:
     """The amount is the time between two of its batches."""
+    job = data(drained(job, 4), workers=4)
     return job if cured else replace(late(job), slow_data_us=amount)
 
 
