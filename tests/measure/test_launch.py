@@ -106,3 +106,9 @@ def test_dropping_gradients_launches_nothing():
 
 def test_without_a_backward_pass_nothing_is_known_of_gradients():
     assert "zero_grad_share" not in measured(Recording().op("aten::zero_", 0, 5).kernel(5, 6, launched=4).analysis())
+
+
+def test_without_operators_a_late_launch_is_still_late():
+    """Nothing is known of what the host did from 100 to 280, but that it launched only then."""
+    r = Recording().kernel(0, 100, launched=-5).kernel(300, 400, launched=280)
+    assert measured(r.analysis())["launch_bound_share"] == pytest.approx(200 / 400)

@@ -164,9 +164,26 @@ def test_without_steps_nothing_is_counted_per_step():
     assert not [name for name in m if name.endswith("_per_step")]
 
 
-def test_without_operators_reads_cannot_be_told():
+@pytest.mark.parametrize(("size", "kind"), [(4, "scalar"), (16, "scalar"), (4096, "readback")])
+def test_without_operators_a_read_is_told_by_what_it_copies(size, kind):
+    """The host stands from 20 to 210 for a copy that ends at 205, and launches 100 after it."""
+    r = Recording().kernel(0, 200, launched=-5)
+    r = r.copy("Memcpy DtoH (Device -> Pageable)", 201, 205, launched=20, size=size)
+    r = r.call("cudaStreamSynchronize", 30, 210).kernel(310, 400, launched=300)
+    m = measured(r.analysis())
+    assert m[f"sync_{kind}_lost_share"] > 0.2
+    assert m[f"sync_{'readback' if kind == 'scalar' else 'scalar'}_lost_share"] == 0
+
+
+def test_without_operators_a_wait_that_copies_nothing_is_nobodys_read():
     r = Recording().kernel(0, 200, launched=-5).call("cudaStreamSynchronize", 20, 210).kernel(310, 400, launched=300)
-    assert "sync_scalar_lost_share" not in measured(r.analysis())
+    m = measured(r.analysis())
+    assert m["sync_scalar_lost_share"] == m["sync_readback_lost_share"] == 0
+    assert m["sync_framework_lost_share"] == pytest.approx(100 / 400)
+
+
+def test_without_calls_nothing_is_known_of_waits():
+    assert "sync_scalar_lost_share" not in measured(Recording().kernel(0, 200).kernel(310, 400).analysis())
 
 
 def test_devices_lose_on_their_own():

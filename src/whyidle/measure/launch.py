@@ -65,6 +65,9 @@ def starved(a: Analysis) -> Iterator[Measurement]:
         p, gap = device.pieces, device.gaps.span.lengths
         length, is_short = p.end - p.start, gap[p.gap] < LONG_GAP
         work = np.isin(p.cause, [CODE[cause] for cause in HOST_WORK])
+        if not a.host.operators_recorded:  # whatever the host did, it launched too late
+            short_unknown = is_short & device.late[p.gap] & (p.cause == CODE["unknown"])
+            work = work | short_unknown
         for name, mine in (
             ("launch_bound_share", is_short & (work | (p.cause == CODE["launch_latency"]))),
             ("host_stall_share", work & ~is_short),

@@ -31,6 +31,7 @@ HOST_WORK = ("sync_return", "h2d_prep", "optimizer_host", "autograd_host", "disp
 NAMED = ("data_wait", "checkpoint", "evaluation", "logging", "allocator", "gc", "compile")
 SHORTEST = 5_000  # ns: below a launch's length a call did not wait; the median launch takes 1-16 us
 NO_OPERATOR = -1
+ONE_VALUE = 16  # bytes
 NEVER = np.iinfo(np.int64).max
 LONG_LAUNCH, FULL = 30_000, 5  # ns, times the median: 5-8 us on a free queue, 190 us on a full one
 
@@ -49,7 +50,7 @@ class Waits:
 
 def measure(a: Analysis) -> Iterator[Measurement]:
     """Yield for each kind of wait how often it happens and what it costs."""
-    if not len(a.t.of_kind(Kind.OP)):
+    if not len(a.t.of_kind(Kind.OP)) and not len(a.t.of_kind(Kind.RUNTIME)):
         return
     waits = find(a)
     least = min((device.idle for device in a.devices), default=0)  # no step gets shorter than its busiest device works
@@ -130,8 +131,7 @@ def find(a: Analysis) -> Waits:
     calls = a.host.waiting
     calls = calls[np.isin(h.thread[calls], [thread for device in a.devices for thread in device.crew])]
     operator = t.enclosing(h.start[calls], h.thread[calls], t.of_kind(Kind.OP))
-    # calls outside operators stand for themselves
-    key = np.where(operator >= 0, operator, len(h) + calls)
+    key = np.where(operator >= 0, operator, len(h) + of_copies(a, calls))
     _, first, wait_of = np.unique(key, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), np.intp)
@@ -141,6 +141,18 @@ def find(a: Analysis) -> Waits:
     np.maximum.at(end, wait_of, h.end[calls])
     call, kind = calls[first[order]], kinds(a, calls, wait_of, operator[first[order]])
     return Waits(call, h.start[call], end, kind, calls, wait_of)
+
+
+def of_copies(a: Analysis, calls: Index) -> Index:
+    """Return for each call the copy that it waits for, if it comes right behind one on its thread, or else itself."""
+    h, every = a.t.host, a.t.of_kind(Kind.RUNTIME)
+    every = every[np.lexsort((h.start[every], h.thread[every]))]
+    place = np.full(len(h), 0, np.intp)
+    place[every] = np.arange(len(every))
+    before = every[np.maximum(place[calls] - 1, 0)]
+    copies = np.concatenate(a.host.copies)
+    behind = among(before, copies) & ~among(calls, copies) & (h.thread[before] == h.thread[calls])
+    return np.where(behind, before, calls)
 
 
 def kinds(a: Analysis, calls: Index, wait_of: Index, operator: Index) -> NDArray[np.str_]:
@@ -161,6 +173,8 @@ def kinds(a: Analysis, calls: Index, wait_of: Index, operator: Index) -> NDArray
     up, down = a.host.copies
     upload = holds(up)
     scalar = inside(t.host_like(names.SCALAR_READ, Kind.OP))
+    if not a.host.operators_recorded:  # one value is at most complex128
+        scalar |= holds(down[among(down, t.launch[t.device.bytes == np.clip(t.device.bytes, 1, ONE_VALUE)])])
     read = (scalar | holds(down)) & ~upload
     clip = inside(t.host_like(names.CLIP_GRAD, Kind.PYTHON, Kind.RANGE)) | between_backward_and_step(a, h.start[head])
     kind = np.full(count, "", "<U14")

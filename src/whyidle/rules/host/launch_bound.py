@@ -39,7 +39,7 @@ class LaunchBound(Rule):
         "idle_kernel_gap_share", "optimizer_launches_per_step", "optimizer_latency_share", "optimizer_kernel_gap_share",
         *READ,
     )  # fmt: skip
-    explains = ("dispatch", "autograd_host", "launch_latency", "kernel_gap")
+    explains = ("dispatch", "autograd_host", "launch_latency", "kernel_gap", "unknown")
 
     confidence = Threshold(0.75, "probability", source="judgement, not calibrated yet")
     short_confidence = Threshold(

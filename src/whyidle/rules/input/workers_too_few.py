@@ -39,7 +39,7 @@ class WorkersTooFew(Rule):
     confidence = Threshold(
         0.6,
         "probability",
-        source="that workers are late is certain (24 of 25 simulated jobs, bench/README.md); three causes look the same",
+        source="workers are late in 24 of 25 simulated jobs (bench/README.md); of three causes that look the same",
     )
     applies = Threshold(0.5, "probability", source="judgement: one of three causes, and cores have to be free")
     ahead_applies = Threshold(0.3, "probability", source="judgement: helps where batch times vary by half their mean")

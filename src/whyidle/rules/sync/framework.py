@@ -26,7 +26,9 @@ class Framework(Rule):
 
     needs = (("sync_framework_lost_share",),)
     uses = ("sync_framework_per_step",)
-    explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
+    explains = (
+        "sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency", "unknown",
+    )  # fmt: skip
 
     confidence = Threshold(
         0.8, "probability", source="judgement, not calibrated yet: gaps behind the call are counted, not the call"

@@ -29,7 +29,9 @@ class ScalarRead(Rule):
 
     needs = (("sync_scalar_lost_share",),)
     uses = ("sync_scalar_per_step", "sync_readback_lost_share", "sync_readback_per_step", "d2h_exposed_share")
-    explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
+    explains = (
+        "sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency", "unknown",
+    )  # fmt: skip
     busy = ("d2h_exposed_share",)
 
     confidence = Threshold(
