@@ -106,3 +106,11 @@ def test_dropping_gradients_launches_nothing():
 
 def test_without_a_backward_pass_nothing_is_known_of_gradients():
     assert "zero_grad_share" not in measured(Recording().op("aten::zero_", 0, 5).kernel(5, 6, launched=4).analysis())
+
+
+def test_the_usual_pauses_between_kernels():
+    """Pauses of 1 and 12 us between queued kernels: 1 and 2.5 us are what any GPU takes. A late launch is no pause."""
+    r = Recording().kernel(0, 20, launched=-20).kernel(21, 40, launched=-15).kernel(52, 80, launched=-10)
+    m = measured(r.kernel(95, 100, launched=90).analysis())
+    assert m["idle_kernel_gap_share"] == pytest.approx(13 / 100)
+    assert m["usual_kernel_gap_share"] == pytest.approx(3.5 / 100)
