@@ -84,7 +84,8 @@ def test_resnet_with_workers_is_bound_by_the_host(stamp):
     # 161 of its launches per step are fills in zero_grad
     assert rules(name)[0] in {"host.launch_bound", "compute.zero_grad_fill"}
     assert "compute.zero_grad_fill" in rules(name)
-    assert "host.optimizer_loop" not in rules(name)
+    # 483 others update 161 parameters one by one, which costs 1 to 3%
+    assert "host.optimizer_loop" not in rules(name, severities=("high", "medium"))
     assert "host.launch_bound" in rules(name, severities=("high", "medium"))
 
 

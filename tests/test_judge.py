@@ -118,6 +118,17 @@ class TestNotJudged:
         )
         assert (found.judged, found.exit_code) == (False, 2)
 
+    @pytest.mark.parametrize(("pause", "judged"), [(2, True), (20, False)])
+    def test_what_a_gpu_takes_from_kernel_to_kernel_needs_no_finding(self, pause, judged):
+        """Kernels of 20 us, launched in time. Pauses of 2 us are those of any GPU; of 20 nobody knows why."""
+        r = Recording().step(1, 0, 1000).op("aten::mm", -5, -1)
+        for start in range(0, 1000 - pause, 20 + pause):
+            r.kernel(start, start + 20, launched=start - 100, name=HALF)
+        found = report(r)
+        assert found.summary.gpu_idle_share >= 0.05
+        assert found.judged == judged
+        assert ("this recording does not show" in found.summary.verdict) == (not judged)
+
     def test_idle_time_that_is_explained_in_part(self):
         """A quarter of the time is the loader's, which is worth saying."""
         r = steps(busy=500)

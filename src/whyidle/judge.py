@@ -138,7 +138,8 @@ def summarize(measured: Measured) -> Summary:
 def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, float]:
     """Return the idle time that no finding speaks for, by cause, the largest first, as shares of the window.
 
-    A finding speaks for as much as it says is lost, of the causes that its rule explains in that order.
+    A finding speaks for as much as it says is lost, of the causes that its rule explains in that order. What any GPU
+    takes from kernel to kernel needs no finding.
     """
     rules = {rule.id: rule for rule in all_rules()}
     left = {cause: m.number(f"idle_{cause}_share") for cause in CAUSES}
@@ -149,6 +150,7 @@ def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, flo
             spoken = min(idle, left[cause])
             left[cause] -= spoken
             idle -= spoken
+    left["kernel_gap"] = max(left["kernel_gap"] - m.get("usual_kernel_gap_share", 0.0), 0.0)
     return dict(sorted(((cause, share) for cause, share in left.items() if share > 0), key=lambda item: -item[1]))
 
 

@@ -112,3 +112,11 @@ def test_without_operators_a_late_launch_is_still_late():
     """Nothing is known of what the host did from 100 to 280, but that it launched only then."""
     r = Recording().kernel(0, 100, launched=-5).kernel(300, 400, launched=280)
     assert measured(r.analysis())["launch_bound_share"] == pytest.approx(200 / 400)
+
+
+def test_the_usual_pauses_between_kernels():
+    """Pauses of 1 and 12 us between queued kernels: 1 and 2.5 us are what any GPU takes. A late launch is no pause."""
+    r = Recording().kernel(0, 20, launched=-20).kernel(21, 40, launched=-15).kernel(52, 80, launched=-10)
+    m = measured(r.kernel(95, 100, launched=90).analysis())
+    assert m["idle_kernel_gap_share"] == pytest.approx(13 / 100)
+    assert m["usual_kernel_gap_share"] == pytest.approx(3.5 / 100)

@@ -92,6 +92,7 @@ CATALOG: dict[str, Quantity] = {
     "launch_latency_s": Quantity("s", "median time from launch call to start, on an idle stream", HOST),
     "launch_bound_share": Quantity("of window", "GPU idle in gaps below 1 ms: dispatch, autograd, launch latency", HOST),
     "host_stall_share": Quantity("of window", "GPU idle in gaps of 1 ms and more: dispatch, autograd", HOST),
+    "usual_kernel_gap_share": Quantity("of window", "the part of idle_kernel_gap that any GPU takes from kernel to kernel: up to 2.5 µs of each pause", GPU),
     "backward_stall_share": Quantity("of window", "the part of host_stall in which the backward pass is between two nodes", HOST),
     "optimizer_launches_per_step": Quantity("per step", "launches inside Optimizer.step", STEPS),
     "optimizer_tensorwise_per_step": Quantity("per step", "the part of these that treat one tensor, element by element", STEPS),
