@@ -36,11 +36,17 @@ def words(text: str) -> tuple[str, ...]:
 def numbers(text: str) -> tuple[int, ...]:
     """Read `0-3,7` as 0, 1, 2, 3, 7."""
     ranges = (part.partition("-") for part in text.split(","))
-    return tuple(n for first, _, last in ranges for n in range(int(first), int(last or first) + 1))
+    found = tuple(n for first, _, last in ranges for n in range(int(first), int(last or first) + 1))
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text} holds no number")
+    return found
 
 
 def shares(text: str) -> tuple[float, ...]:
-    return tuple(float(part) for part in text.split(","))
+    found = tuple(float(part) for part in text.split(","))
+    if not all(0 < share <= 0.6 for share in found):
+        raise argparse.ArgumentTypeError(f"{text}: shares of the step, above 0 and up to 0.6")
+    return found
 
 
 def peer(text: str) -> tuple[str, str]:
@@ -70,7 +76,14 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--corpus", type=Path, help="default: $WHYIDLE_CORPUS, else ../shared/corpus")
     add("--cases", type=Path, help="cases.json; default: beside the corpus")
     add("--out", type=Path, metavar="FILE.json", help="everything, with an outcome per job")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.out and not options.out.resolve().parent.is_dir():
+        parser.error(f"--out {options.out}: there is no such folder.")
+    if options.out and options.out.is_dir():
+        parser.error(f"--out {options.out} is a folder. Name a file.")
+    if options.jobs < 1:
+        parser.error("--jobs is 1 or more.")
+    return options
 
 
 def asked(options: argparse.Namespace, families: Sequence[str]) -> Asked:
@@ -94,7 +107,10 @@ def simulated(options: argparse.Namespace) -> dict[str, object]:
     """Score the matrix, print it, and return what goes into the JSON."""
     world = simulator()
     wanted = asked(options, world.FAMILIES)
-    jobs = matrix(world, wanted)
+    try:
+        jobs = matrix(world, wanted)
+    except ValueError as error:
+        sys.exit(f"score.py: {error}")
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
     ended = list(followed(jobs, How(options.keep, dict(options.peer)), options.jobs))

@@ -38,7 +38,7 @@ BEFORE = Job(
 )
 JOBS: Mapping[str, Job] = {
     "before": BEFORE,
-    "after": replace(BEFORE, copy="pinned", data=replace(BEFORE.data, workers=4), deferred_read=True),
+    "after": replace(BEFORE, copy="pinned", data=replace(BEFORE.data, workers=4), deferred_reads=1),
 }
 TITLES = {
     "before": "a convolutional network, batch 384, DataLoader(num_workers=0)",

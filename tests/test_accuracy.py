@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -17,20 +18,34 @@ import world
 from scoring import Board, judge_one, score
 
 SEVERITY = 0.2
-# Reached on these jobs, and what must not be fallen below.
+# What must not be fallen below; what is reached stands in bench/README.md.
 TOP1, FOUND, POINTS = 0.85, 0.85, 2.0
 
 
-def jobs() -> list[dict[str, object]]:
-    """Return what to simulate: each fault in one of its families, all families without one, each control."""
-    asked: list[dict[str, object]] = []
+def jobs() -> list[dict[str, Any]]:
+    """Return what to simulate: each fault, all families without one, each control."""
+    asked: list[dict[str, Any]] = []
     for row, fault in enumerate(world.FAULTS.values()):
-        family = fault.families[row % len(fault.families)]
-        asked.append({"family": family, "faults": {fault.id: SEVERITY}, "ranks": fault.min_ranks, "seed": row})
+        asked.append({"faults": {fault.id: SEVERITY}, "ranks": fault.min_ranks, "seed": row})
     asked += [{"family": family, "seed": row} for row, family in enumerate(world.FAMILIES)]
     for row, control in enumerate(world.CONTROLS.values()):
         asked.append({"family": "gpt", "control": control.name, "ranks": control.min_ranks, "seed": row})
     return asked
+
+
+def simulate(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Simulate a job; of a fault, in the first of its families, from one that the seed chooses, that can have it."""
+    if "family" in asked:
+        return world.simulate(**asked, steps=8, out=out)
+    (fault,) = asked["faults"]
+    families = world.FAULTS[fault].families
+    first = asked["seed"] % len(families)
+    for family in (*families[first:], *families[:first]):
+        try:
+            return world.simulate(family, **asked, steps=8, out=out)
+        except world.UnreachableError:
+            continue
+    raise AssertionError(f"{fault} is out of reach in every family")
 
 
 @cache
@@ -38,17 +53,11 @@ def board() -> Board:
     outcomes = []
     for asked in jobs():
         with TemporaryDirectory() as folder:
-            out = Path(folder) / "run"
-            try:
-                truth = world.simulate(**asked, steps=8, out=out)  # type: ignore[arg-type]
-            except world.UnreachableError:
-                continue
-            outcomes.append(judge_one(truth, whyidle.diagnose(out)))
+            truth = simulate(asked, Path(folder) / "run")
+            for fault in truth["faults"]:
+                assert abs(fault["severity"] - fault["asked"]) <= 0.01, truth
+            outcomes.append(judge_one(truth, whyidle.diagnose(Path(folder) / "run")))
     return score(outcomes)
-
-
-def test_enough_jobs_could_be_simulated() -> None:
-    assert board().jobs >= 0.9 * len(jobs())
 
 
 def test_the_first_finding_is_the_cause() -> None:

@@ -49,7 +49,7 @@ def healthy(family: str = "resnet", gpu: str | None = None, ranks: int = 1, seed
         family=family, gpu_name=name, ranks=ranks, seed=seed, steps=steps, work=work,
         data=Data(batch_us=2_000.0),
         copy="stream" if pictures else "pinned", copy_scale=0.25 if pictures else 1.0,
-        deferred_read=seed % 3 != 2, nanoseconds=seed % 2 == 0, stacks=seed % 4 == 3,
+        deferred_reads=int(seed % 3 != 2), nanoseconds=seed % 2 == 0, stacks=seed % 4 == 3,
     )  # fmt: skip
 
 
@@ -81,23 +81,34 @@ def simulate(
         recording: fields of Job that say how it is recorded: dialect, nanoseconds, stacks, shapes, marks.
 
     Raises:
-        UnreachableError: a severity cannot be reached in this job.
+        UnreachableError: a severity cannot be reached in this job, or a mis-specified world is no different for it.
     """
-    job = replace(healthy(family, gpu, ranks, seed, steps), **recording)
+    old = recording.get("dialect") == "2021"
+    job = replace(healthy(family, gpu or ("V100" if old else None), ranks, seed, steps), **recording)
+    if old:
+        job = replace(job, work=replace(job.work, compiled=False), stacks=False, nanoseconds=False)
     if control:
         job = CONTROLS[control].change(job, run(job).step_us)
+    usual = job
     if misspecified:
         job = MISSPECIFIED[misspecified](job)
     found = calibrate(job, {FAULTS[name]: severity for name, severity in (faults or {}).items()})
     done = run(found.with_all())
+    if misspecified and not job.missing and _same(done, run(replace(found, job=usual).with_all())):
+        raise UnreachableError(f"{misspecified} changes nothing about this job.")
     known = _known(done, found, faults or {}, control, misspecified)
     if out is not None:
         write(done, known, out)
     return known
 
 
+def _same(one: Run, other: Run) -> bool:
+    return all(a.work == b.work and a.slices == b.slices for a, b in zip(one.ranks, other.ranks, strict=True))
+
+
 def write(done: Run, known: dict[str, Any], out: Path) -> None:
     """Write traces and truth."""
+    out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     for process in done.ranks:
         kineto.write(process, out / kineto.file_name(process.rank))
@@ -131,12 +142,18 @@ def _known(
     }  # fmt: skip
 
 
+def can_be_captured(job: Job) -> bool:
+    """Return whether a step could be a CUDA graph as it is: nothing is read in it, and no ranks meet."""
+    apart = job.reads or job.small_copies or job.search.steps or job.ranks > 1
+    return not job.graphed and not apart
+
+
 # What the jobs of this world have besides the fault that was put in, and how they run without it.
 LATENT: Mapping[str, tuple[Callable[[Job], bool], dict[str, Any]]] = {
     "sync.scalar_read": (lambda job: job.metrics_every > 0, {"metrics_every": 0}),
-    "sync.framework": (lambda job: job.deferred_read, {"deferred_read": False}),
+    "sync.framework": (lambda job: job.deferred_reads > 0, {"deferred_reads": 0}),
     "transfer.pageable_h2d": (lambda job: job.copy != "stream", {"copy": "stream"}),
-    "host.launch_bound": (lambda job: not job.graphed, {"graphed": True}),
+    "host.launch_bound": (can_be_captured, {"graphed": True}),
     "compile.not_used": (lambda job: not job.work.compiled and not job.graphed, {}),
 }
 WORTH_KNOWING = 0.02  # of the step: what is worth less is not listed

@@ -32,18 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     if given.list:
         print(_known())
         return 0
-    if given.out is None:
-        parser.error("--out DIR says where the traces go.")
-    if given.out.exists() and (not given.out.is_dir() or any(given.out.iterdir())) and not given.force:
-        parser.error(f"{given.out} is not empty. Name another folder, or add --force to write into it.")
-    faults = dict(_fault(parser, text) for text in given.fault)
-    for name in faults:
-        if given.ranks < FAULTS[name].min_ranks:
-            parser.error(f"{name} needs --ranks {FAULTS[name].min_ranks} or more.")
-        if given.family not in FAULTS[name].families:
-            parser.error(f"{name} is a fault for {', '.join(FAULTS[name].families)}, not for {given.family}.")
-    if given.control and given.ranks < CONTROLS[given.control].min_ranks:
-        parser.error(f"{given.control} needs --ranks {CONTROLS[given.control].min_ranks} or more.")
+    faults = _faults(parser, given)
+    out = _folder(parser, given.out)
     recording: dict[str, Any] = {
         name: value
         for name in ("dialect", "nanoseconds", "stacks", "shapes", "marks")
@@ -52,9 +42,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         truth = simulate(
             given.family, faults, given.control, given.misspecified,
-            gpu=given.gpu, ranks=given.ranks, seed=given.seed, steps=given.steps, out=given.out, **recording,
+            gpu=given.gpu, ranks=given.ranks, seed=given.seed, steps=given.steps, out=out, **recording,
         )  # fmt: skip
     except UnreachableError as error:
+        out.rmdir()
         print(f"world: {error} Try a smaller severity, another family or another seed.", file=sys.stderr)
         return 2
     if truth["calibrated"] == "alone":
@@ -68,7 +59,47 @@ def main(arguments: list[str] | None = None) -> int:
             indent=1,
         )
     )
+    print(f"world: wrote {given.out} and {given.out}.truth.json. Now: whyidle {given.out}", file=sys.stderr)
     return 0
+
+
+def _folder(parser: argparse.ArgumentParser, asked: Path | None) -> Path:
+    """Return the folder to write to, made; nothing that is there is touched."""
+    if asked is None or not str(asked):
+        parser.error("--out DIR says where the traces go.")
+    out = asked.resolve()
+    truth = out.with_name(out.name + ".truth.json")
+    if out.is_file():
+        parser.error(f"{asked} is a file. Name a folder.")
+    if (out.is_dir() and any(out.iterdir())) or truth.exists():
+        parser.error(f"{asked} is not empty, or {truth.name} stands beside it. Name a new folder.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"{asked} cannot be made: {error.strerror}. Name another folder.")
+    return out
+
+
+def _faults(parser: argparse.ArgumentParser, given: argparse.Namespace) -> dict[str, float]:
+    """Return severities by fault, if all of what is asked for goes together."""
+    faults: dict[str, float] = {}
+    for name, severity in (_fault(parser, text) for text in given.fault):
+        if name in faults:
+            parser.error(f"{name} is given twice.")
+        if given.ranks < FAULTS[name].min_ranks:
+            parser.error(f"{name} needs --ranks {FAULTS[name].min_ranks} or more.")
+        if given.family not in FAULTS[name].families:
+            parser.error(f"{name} is a fault for {', '.join(FAULTS[name].families)}, not for {given.family}.")
+        faults[name] = severity
+    if given.control and faults:
+        parser.error("a control is a job without faults: give --control or --fault.")
+    if given.control and given.ranks < CONTROLS[given.control].min_ranks:
+        parser.error(f"{given.control} needs --ranks {CONTROLS[given.control].min_ranks} or more.")
+    if given.dialect == "2021" and (given.stacks or given.nanoseconds):
+        parser.error(
+            "traces of 2021 have no Python frames and whole microseconds: leave out --stacks and --nanoseconds."
+        )
+    return faults
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,27 +110,30 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--family", choices=FAMILIES, default="resnet")
+    add("--family", choices=FAMILIES, default="resnet", help="the network; default: resnet")
     add(
         "--fault",
         metavar="ID=SEVERITY",
         action="append",
         default=[],
-        help="share of the step time that the fault costs, 0 to 0.4; may be given twice",
+        help="share of the step time that the fault costs, 0 to 0.6; may be given again",
     )
     add("--control", choices=CONTROLS, help="a job that looks like a fault and has none")
     add("--misspecified", choices=MISSPECIFIED, help="a world that is not the usual one")
     add("--gpu", choices=GPUS, help="by default the seed chooses")
-    add("--ranks", type=_ranks, default=1, help="1 to 16, one GPU each")
-    add("--seed", type=int, default=0)
-    add("--steps", type=_steps, default=10, help="steps that are recorded, 4 to 1000")
-    add("--dialect", choices=("2021", "today"), help="of the trace")
-    add("--nanoseconds", action=argparse.BooleanOptionalAction, help="decimals of microseconds")
-    add("--stacks", action=argparse.BooleanOptionalAction, help="Python frames")
+    add("--ranks", type=_ranks, default=1, help="1 to 16, one GPU each; default: 1")
+    add("--seed", type=_seed, default=0, help="of all that is random, and of matters of taste; default: 0")
+    add("--steps", type=_steps, default=10, help="steps that are recorded, 4 to 1000; default: 10")
+    add("--dialect", choices=("2021", "today"), help="of the trace; default: today")
+    add(
+        "--nanoseconds",
+        action=argparse.BooleanOptionalAction,
+        help="times with three decimals; by default the seed chooses",
+    )
+    add("--stacks", action=argparse.BooleanOptionalAction, help="Python frames; by default the seed chooses")
     add("--shapes", action=argparse.BooleanOptionalAction, help="sizes and types of operands")
     add("--marks", action=argparse.BooleanOptionalAction, help="ProfilerStep ranges")
-    add("--out", type=Path, metavar="DIR")
-    add("--force", action="store_true", help="write into a folder that is not empty")
+    add("--out", type=Path, metavar="DIR", help="a new folder; the truth goes beside it")
     add("--list", action="store_true", help="list faults, controls and mis-specified worlds")
     return parser
 
@@ -119,6 +153,10 @@ def _fault(parser: argparse.ArgumentParser, text: str) -> tuple[str, float]:
 
 def _ranks(text: str) -> int:
     return _within(int(text), 1, 16)
+
+
+def _seed(text: str) -> int:
+    return _within(int(text), 0, 2**31)
 
 
 def _steps(text: str) -> int:

@@ -21,13 +21,13 @@ class Control:
 
 
 def read_that_waits_for_nothing(job: Job, _step: float) -> Job:
-    """Each step looks at the loss of the step before, while the GPU has work."""
-    return replace(job, deferred_read=True)
+    """Each step looks at values of the step before, while the GPU has work."""
+    return replace(job, deferred_reads=4)
 
 
 def wait_behind_the_queue(job: Job, step: float) -> Job:
     """The loader is waited for in each step, while the GPU has a step's work queued."""
-    job = replace(job, deferred_read=False, warmup=6)
+    job = replace(job, deferred_reads=0, warmup=6)
     return data(job, workers=1, prefetch=4, batch_us=0.9 * step, variation=0.05)
 
 
@@ -39,12 +39,12 @@ def copies_beside_kernels(job: Job, step: float) -> Job:
 
 def python_behind_the_queue(job: Job, step: float) -> Job:
     """Python takes a third of each step, and the queue hides it."""
-    return replace(job, deferred_read=True, bookkeeping_us=0.35 * step)
+    return replace(job, deferred_reads=1, bookkeeping_us=0.35 * step)
 
 
 def collection_behind_the_queue(job: Job, step: float) -> Job:
     """Garbage collections take a third of a step, and the queue hides them."""
-    return replace(job, deferred_read=True, gc=Every(5, 0.3 * step))
+    return replace(job, deferred_reads=1, gc=Every(5, 0.3 * step))
 
 
 def reduction_beside_backward(job: Job, _step: float) -> Job:

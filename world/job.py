@@ -61,12 +61,15 @@ class Job:
     bookkeeping_us: float = 0.0  # Python once per step
     looped_share: float = 0.0  # of the parameters that the optimizer goes through one by one; the others are fused
     optimizer_scale: float = 1.0
-    graphed: bool = False  # forward, backward and optimizer as one CUDA graph
+    graphed: bool = False  # forward, backward and optimizer are a CUDA graph each
     queue: int = 1024  # launches that a stream takes before it makes the host wait
     gc: Every = field(default_factory=Every)
     gil: tuple[float, float] = (0.0, 0.0)  # every so many microseconds another thread holds the lock for so many
     second_thread: bool = False  # another thread copies the batches
-    throttle: tuple[float, float] = (0.0, 0.0)  # every so many microseconds the quota stops all threads for so many
+    throttle: tuple[float, float] = (
+        0.0,
+        0.0,
+    )  # every so many microseconds a quota stops the training process for so many
 
     # copies and synchronisations
     copy: str = "pinned"  # pageable, blocking (pinned, but waited for), pinned, or stream (pinned, on its own stream)
@@ -77,7 +80,7 @@ class Job:
     reads_by: str = ""  # scalar, mask, clip, log, framework
     reads_free: bool = False  # the same program with the values left on the GPU
     after_read_us: float = 0.0  # Python after each, with the value or without
-    deferred_read: bool = False  # of the step before, when it is long done
+    deferred_reads: int = 0  # of values of the step before, when they are long done
     metrics_every: int = 0  # steps between reads of the loss
 
     # pauses

@@ -30,6 +30,7 @@ CBID = {
     "cudaFree": 22, "cudaDeviceSynchronize": 165, "cudaStreamSynchronize": 131, "cudaEventSynchronize": 137,
     "cudaEventRecord": 135, "cudaStreamWaitEvent": 147, "cudaGraphLaunch": 311,
 }  # fmt: skip
+OLD_ALL_REDUCE = "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"
 Event = dict[str, Any]
 
 
@@ -118,7 +119,8 @@ class Writer:
             return {"Python id": external, "Python parent id": 0, "Python thread": 0}
         arguments: Event = {"External id": external, "Record function id": 0, "Ev Idx": external - 1}
         if innermost and one.arguments and self.job.shapes:
-            arguments |= json.loads(f"{{{one.arguments}}}")
+            sizes = one.arguments.replace("Input Dims", "Input dims") if self.old else one.arguments
+            arguments |= json.loads(f"{{{sizes}}}")
         return arguments
 
     def _work(self, work: Work) -> Event:
@@ -147,7 +149,7 @@ class Writer:
         if work.arguments and not self.old:
             arguments |= json.loads(f"{{{work.arguments}}}")
         category = OF_KIND[kernel.kind]
-        event = {"ph": "X", "cat": OF_2021[category] if self.old else category, "name": kernel.name}
+        event = {"ph": "X", "cat": OF_2021[category] if self.old else category, "name": self._kernel_name(kernel.name)}
         return {
             **event,
             "pid": self._device,
@@ -155,6 +157,9 @@ class Writer:
             **self._time(work.start, work.end),
             "args": arguments,
         }
+
+    def _kernel_name(self, name: str) -> str:
+        return OLD_ALL_REDUCE if self.old and name.startswith("ncclDevKernel_AllReduce") else name
 
     def _time(self, start: float, end: float) -> Event:
         """Return start and duration in microseconds; both ends are rounded, so that what touched still touches."""

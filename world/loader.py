@@ -13,6 +13,7 @@ import numpy as np
 
 from world.job import Data
 
+DRAWN = 4096  # batches for which times are drawn ahead
 NOTHING = 1e-3  # microseconds that are left of a task when it counts as done
 
 
@@ -20,7 +21,10 @@ class Workers:
     """The worker processes of one loader. Time is in microseconds."""
 
     def __init__(self, data: Data, now: float, jitter: np.random.Generator) -> None:
-        self.data, self.jitter = data, jitter
+        self.data = data
+        shape = 1 / max(data.variation, 1e-3) ** 2
+        # by batch, so that what one batch takes does not depend on when others were made
+        self.factors: list[list[float]] = jitter.gamma(shape, 1 / shape, (DRAWN, 2)).tolist()
         self.tasks: list[deque[int]] = [deque() for _ in range(data.workers)]
         self.phase: list[tuple[int, float, float] | None] = [None] * data.workers  # batch, reading left, computing left
         self.ready_at = [now + data.start_us] * data.workers  # a process that has just started
@@ -35,7 +39,7 @@ class Workers:
         """Ask for the next batch at `now`; return when it is there."""
         self._run(now)
         while not self._deliverable():
-            self._run(self._next_event())
+            self._advance(self._next_event())
         batch = self._deliverable()[0]
         arrived = max(now, self.done.pop(batch))
         self.taken += 1
@@ -65,17 +69,9 @@ class Workers:
         for worker, tasks in enumerate(self.tasks):
             if tasks and self.phase[worker] is None and self.ready_at[worker] <= self.clock:
                 batch = tasks.popleft()
+                reading, computing = self.factors[batch % DRAWN]
                 cold = self.data.cold_scale if batch < self.data.cold else 1.0
-                self.phase[worker] = (batch, self._service(self.data.read_us * cold), self._service(self.data.batch_us))
-
-    def _service(self, mean: float) -> float:
-        """Return a gamma-distributed time."""
-        if mean <= 0:
-            return 0.0
-        if self.data.variation <= 0:
-            return mean
-        shape = 1 / self.data.variation**2
-        return float(self.jitter.gamma(shape, mean / shape))
+                self.phase[worker] = (batch, self.data.read_us * cold * reading, self.data.batch_us * computing)
 
     @property
     def speed(self) -> float:

@@ -118,6 +118,14 @@ class Process:
             self.interrupt()
 
     @contextmanager
+    def all_is(self, cause: str) -> Iterator[None]:
+        """Do something of which every part, waits and launches, too, counts as one cause."""
+        first = len(self.causes)
+        self.cause(cause)
+        yield
+        self.causes[first:] = [(time, cause) for time, _ in self.causes[first:]]
+
+    @contextmanager
     def range(self, name: str, category: str = "user_annotation", arguments: str = "") -> Iterator[None]:
         """Do something within a range of the profiler."""
         start, thread = self.now, self.thread

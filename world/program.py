@@ -28,6 +28,7 @@ COMPARE = (
 )
 COUNT = "void at_cuda_detail::cub::DeviceReduceSingleTileKernel<at_cuda_detail::cub::DeviceReducePolicy>"
 SELECT = "void at_cuda_detail::cub::DeviceSelectSweepKernel<at_cuda_detail::cub::DeviceSelectPolicy>"
+SAVED = 20  # one parameter in so many is saved, as of an adapter: the pause is the write's and not the copy's
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
 
@@ -92,6 +93,7 @@ class Program:
                 yield from self.backward(step, last=micro == job.micro_steps - 1)
         if job.graphed and job.ranks > 1:
             yield from self._reduce(sum(self.net.parameters))
+            self.p.wait(COMPUTE, COLLECTIVES)
         if job.reads_by == "clip":
             self._clip()
         self.optimize()
@@ -132,7 +134,8 @@ class Program:
         data = self.data
         first = self.workers is None
         if first or (data.epoch and self.batches % data.epoch == 0 and not data.persistent):
-            self.workers = Workers(data if not first else replace(data, start_us=0.0), self.p.now, self.p.jitter)
+            draws = np.random.default_rng((self.job.seed, self.p.rank, 2, self.batches))
+            self.workers = Workers(replace(data, start_us=0.0) if first else data, self.p.now, draws)
 
     def upload(self) -> None:
         """Copy the batch to the GPU."""
@@ -226,7 +229,7 @@ class Program:
         bps = (gpu.link_bps if inside else gpu.network_bps) / job.link_slowdown
         us = all_reduce_us(elements * 4, job.ranks, bps, LATENCY_US[inside])
         start = p.now
-        p.spend(12.0, "dispatch")
+        p.spend(12.0, "autograd_host" if p.thread == AUTOGRAD else "dispatch")
         p.wait(COLLECTIVES, COMPUTE)
         begun = p.now
         p.correlation += 1
@@ -288,7 +291,7 @@ class Program:
         """Do what comes after the optimizer: bookkeeping, metrics, logs, pauses."""
         p, job = self.p, self.job
         p.spend(job.bookkeeping_us, "python")
-        if job.deferred_read:
+        for _ in range(job.deferred_reads):
             self._deferred()
         if job.metrics_every and step % job.metrics_every == 0:
             self._scalar()
@@ -320,8 +323,7 @@ class Program:
     def _log(self) -> None:
         """Read metrics and hand them to a logger."""
         p = self.p
-        with p.frame("wandb/sdk/wandb_run.py(1701): log"), p.range("log_metrics"):
-            p.cause("logging")
+        with p.all_is("logging"), p.frame("wandb/sdk/wandb_run.py(1701): log"), p.range("log_metrics"):
             for _ in range(self.job.reads):
                 self._read("scalar", "logging")
         p.cause("python")
@@ -437,12 +439,11 @@ class Program:
     def _checkpoint(self) -> None:
         """Save the parameters."""
         p, job = self.p, self.job
-        with p.range("save_checkpoint"), p.frame("torch/serialization.py(943): save"):
-            p.cause("checkpoint")
+        with p.all_is("checkpoint"), p.range("save_checkpoint"), p.frame("torch/serialization.py(943): save"):
             pieces = 6
             for _ in range(pieces):
                 start = p.now
-                p.copy(sum(self.net.parameters) * 4 // pieces // 20, "DtoH", pinned=False, wait=True)
+                p.copy(sum(self.net.parameters) * 4 // pieces // SAVED, "DtoH", pinned=False, wait=True)
                 self._operators(("aten::to", "aten::_to_copy", "aten::copy_"), start, start + 1, p.now - 1)
                 p.spend(job.checkpoint.us / pieces, "checkpoint")
         p.cause("python")
@@ -450,13 +451,12 @@ class Program:
     def _evaluate(self) -> None:
         """Run batches without gradients, and read a metric of each."""
         p, job = self.p, self.job
-        with p.range("evaluate"), p.frame("train.py(120): evaluate"):
+        with p.all_is("evaluation"), p.range("evaluate"), p.frame("train.py(120): evaluate"):
             left = job.evaluation.us / job.evaluation.count
             for row in range(job.evaluation.count):
                 p.spend(0.6 * left, "evaluation")
                 p.run(self._as_long_as(0.4 * left), "evaluation", "evaluation", offset=row * 13)
                 self._scalar()
-                p.cause("evaluation")
         p.cause("python")
 
     def _as_long_as(self, us: float) -> list[Op]:

@@ -54,7 +54,7 @@ def _alarms(kind: str, outcomes: Sequence[Outcome]) -> Alarms:
 
 def wrong(outcome: Outcome) -> list[Said]:
     """Return the findings by which the job would not gain, as far as its truth knows."""
-    return [finding for finding in outcome.findings if finding.rule not in outcome.truth.causes(strict=False)]
+    return [finding for finding in outcome.findings if not outcome.is_right(finding, strict=False)]
 
 
 def _listed(outcomes: Iterable[Outcome]) -> Iterable[Alarm]:

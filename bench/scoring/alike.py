@@ -30,11 +30,6 @@ ALIKE = (
         why="all show as a wait for workers; what the workers do is in their own processes, which are not recorded",
     ),
     Alike(
-        ("host.cpu_affinity", "host.cpu_quota", "host.cpu_oversubscription"),
-        ("input.workers_too_few",),
-        why="workers that get too little CPU show as a wait for workers; masks, quotas and load are not recorded",
-    ),
-    Alike(
         ("input.batch_granularity",),
         ("input.worker_startup",),
         why="both are one long wait where an epoch begins; batches per epoch are not recorded",
@@ -57,11 +52,6 @@ ALIKE = (
         ("rl.env_bound",),
         ("host.python_overhead",),
         why="without stacks an environment's step is Python between launches",
-    ),
-    Alike(
-        ("sync.framework", "sync.logging_metrics"),
-        ("sync.scalar_read",),
-        why="a read of a value; whose code reads it takes stacks or a range around it",
     ),
     _each_other(
         "dist.net_socket",

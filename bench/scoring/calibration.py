@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scoring.alike import right
 from scoring.rates import Rate
 from scoring.records import Outcome
 
@@ -28,9 +27,7 @@ def calibrate(outcomes: Iterable[Outcome]) -> tuple[Bin, ...]:
     for outcome in outcomes:
         for finding in outcome.findings:
             if finding.grave:
-                accepted, strict = (
-                    right(finding.rule, outcome.truth.causes(strict=strict), strict=strict) for strict in (False, True)
-                )
+                accepted, strict = (outcome.is_right(finding, strict=strict) for strict in (False, True))
                 bins[_bin(finding.confidence)].append((finding.confidence, accepted, strict))
     return tuple(_row(low, high, rows) for low, high, rows in zip(EDGES, EDGES[1:], bins, strict=False))
 

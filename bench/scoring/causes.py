@@ -1,10 +1,10 @@
 """Is each cause found where it is, and only there?
 
-Recall counts jobs: of those with the fault at 5% or more, where is it claimed (confidence 0.5 or more), at whatever
-severity. Precision counts claims at medium or above, over all jobs: a claim of what was not injected is wrong.
-Accepted numbers take what `alike` allows for a cause as a claim of it where it was injected, and a claim of what the
-job would gain by besides (`also` in its truth, from a re-run) as right. A wrong claim counts against the cause that it
-names and no other.
+Recall counts jobs: of those with the fault at 5% or more, where is it claimed (confidence 0.5 or more). Precision
+counts claims over all jobs: a claim of what is not there is wrong. Both count claims at any severity. Accepted numbers
+take what `alike` allows for a cause as a claim of it where it was injected, and a claim of what the job would gain
+by besides (`also` in its truth, from a re-run) as right, as far as it is worth what it promises. A wrong claim counts
+against the cause that it names and no other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from scoring.alike import answers, right
 from scoring.rates import Rate, f1
-from scoring.records import Outcome
+from scoring.records import Outcome, Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Confusion:
 def score_causes(outcomes: Sequence[Outcome]) -> tuple[CauseScore, ...]:
     """Return a score for each cause that was injected or wrongly claimed."""
     injected = {fault.id for outcome in outcomes for fault in outcome.truth.faults}
-    claimed = {rule for outcome in outcomes for rule in grave_claims(outcome)}
+    claimed = {said.rule for outcome in outcomes for said in claimed_by(outcome)}
     return tuple(
         CauseScore(cause, _found(outcomes, cause, strict=True), _found(outcomes, cause, strict=False))
         for cause in sorted(injected | claimed)
@@ -60,11 +60,7 @@ def score_all_causes(outcomes: Sequence[Outcome]) -> CauseScore:
 
     def found(*, strict: bool) -> Found:
         recall = [claims(outcome, fault.id, strict=strict) for outcome in outcomes for fault in outcome.truth.counted]
-        precision = [
-            right(rule, causes_of(outcome, strict=strict), strict=strict)
-            for outcome in outcomes
-            for rule in grave_claims(outcome)
-        ]
+        precision = [outcome.is_right(said, strict=strict) for outcome in outcomes for said in claimed_by(outcome)]
         return _together(Rate.among(precision), Rate.among(recall))
 
     return CauseScore("all causes", found(strict=True), found(strict=False))
@@ -75,10 +71,12 @@ def _found(outcomes: Iterable[Outcome], cause: str, *, strict: bool) -> Found:
     for outcome in outcomes:
         if any(fault.id == cause for fault in outcome.truth.counted):
             recall.append(claims(outcome, cause, strict=strict))
-        injected = causes_of(outcome, strict=strict)
-        instead = answers(cause) if cause in injected and not strict else frozenset()
+        injected = any(fault.id == cause for fault in outcome.truth.faults)
+        instead = answers(cause) if injected and not strict else frozenset()
         precision += [
-            right(rule, injected, strict=strict) for rule in grave_claims(outcome) if rule == cause or rule in instead
+            outcome.is_right(said, strict=strict)
+            for said in claimed_by(outcome)
+            if said.rule == cause or said.rule in instead
         ]
     return _together(Rate.among(precision), Rate.among(recall))
 
@@ -92,14 +90,13 @@ def claims(outcome: Outcome, cause: str, *, strict: bool) -> bool:
     return any(right(claim.rule, (cause,), strict=strict) for claim in outcome.claims)
 
 
-def grave_claims(outcome: Outcome) -> set[str]:
-    """Return the rules that a report claims at medium or above, each once however often it is found."""
-    return {finding.rule for finding in outcome.findings if finding.claim and finding.grave}
-
-
-def causes_of(outcome: Outcome, *, strict: bool) -> tuple[str, ...]:
-    """Return what is wrong with a job, however small; unless strict, what else it would gain by, too."""
-    return outcome.truth.causes(strict=strict)
+def claimed_by(outcome: Outcome) -> tuple[Said, ...]:
+    """Return the claims of a report, each rule once however often it is found."""
+    first: dict[str, Said] = {}
+    for finding in outcome.findings:
+        if finding.claim:
+            first.setdefault(finding.rule, finding)
+    return tuple(first.values())
 
 
 def missed(outcomes: Iterable[Outcome]) -> tuple[Confusion, ...]:
@@ -113,13 +110,12 @@ def missed(outcomes: Iterable[Outcome]) -> tuple[Confusion, ...]:
 
 
 def false_claims(outcomes: Iterable[Outcome]) -> tuple[Confusion, ...]:
-    """Return the wrong claims at medium or above and what was injected instead, the most frequent first."""
+    """Return the wrong claims and what was injected instead, the most frequent first."""
     counted: Counter[tuple[str, str]] = Counter()
     for outcome in outcomes:
-        injected = causes_of(outcome, strict=True)
-        known = causes_of(outcome, strict=False)
+        injected = [fault.id for fault in outcome.truth.faults]
         there = " + ".join(injected) or outcome.truth.control or "healthy"
-        counted.update((there, rule) for rule in grave_claims(outcome) if not right(rule, known, strict=False))
+        counted.update((there, said.rule) for said in claimed_by(outcome) if not outcome.is_right(said, strict=False))
     return _most(counted)
 
 

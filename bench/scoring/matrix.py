@@ -111,6 +111,11 @@ def matrix(world: World, asked: Asked) -> list[Job]:
     return list(dict.fromkeys(jobs))
 
 
+def reachable(spec: FaultSpec, severity: float) -> bool:
+    """Say whether a fault is said to reach a severity."""
+    return bool(spec.severities[0] <= severity <= spec.severities[-1])
+
+
 def _ranks(asked: Asked, least: int) -> Iterator[int]:
     yield from dict.fromkeys(max(ranks, least) for ranks in asked.ranks)
 
@@ -128,7 +133,7 @@ def _singles(world: World, asked: Asked, family: str, seed: int, faults: Sequenc
         if family in spec.families:
             for ranks in _ranks(asked, spec.min_ranks):
                 for severity in asked.severities:
-                    if severity in spec.severities:
+                    if reachable(spec, severity):
                         yield Job(family, seed, ranks, ((fault, severity),))
 
 
@@ -147,7 +152,7 @@ def _pairs(world: World, asked: Asked, families: Sequence[str], faults: Sequence
     drawn = chance.sample(kinds, min(asked.pairs, len(kinds)))
     for family, *pair in drawn:
         # of each no more than half of the time: two faults of 40% leave no job to speak of
-        options = [[s for s in asked.severities if 0.05 <= s <= 0.25 and s in world.FAULTS[f].severities] for f in pair]
+        options = [[s for s in asked.severities if 0.05 <= s <= 0.25 and reachable(world.FAULTS[f], s)] for f in pair]
         if all(options):
             ranks = max(asked.ranks[0], *(world.FAULTS[fault].min_ranks for fault in pair))
             severities = (chance.choice(option) for option in options)
@@ -162,7 +167,7 @@ def _misspecified(world: World, asked: Asked, families: Sequence[str], faults: S
         (family, fault)
         for family in families
         for fault in faults
-        if family in world.FAULTS[fault].families and severity in world.FAULTS[fault].severities
+        if family in world.FAULTS[fault].families and reachable(world.FAULTS[fault], severity)
     ]
     chance = random.Random(1)
     for i, name in enumerate(world.MISSPECIFIED):
@@ -179,7 +184,7 @@ def not_offered(world: World, asked: Asked) -> int:
     families = chosen(world.FAMILIES, asked.families)
     specs = [world.FAULTS[fault] for fault in chosen(list(world.FAULTS), asked.faults)]
     return sum(
-        severity not in spec.severities
+        not reachable(spec, severity)
         for spec in specs
         for family in families
         if family in spec.families

@@ -70,8 +70,7 @@ def _top(label: str, outcomes: Sequence[Outcome]) -> TopScore:
 
 def among_first(outcome: Outcome, first: int, *, strict: bool) -> bool:
     """Say whether one of the first findings names a fault of the job."""
-    causes = outcome.truth.causes(strict=strict, worth=AS_GOOD)
-    return any(right(finding.rule, causes, strict=strict) for finding in outcome.ranked[:first])
+    return any(outcome.is_right(finding, strict=strict, worth=AS_GOOD) for finding in outcome.ranked[:first])
 
 
 def all_in_first(outcome: Outcome, first: int, *, strict: bool) -> bool:

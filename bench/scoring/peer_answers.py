@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from scoring.alike import answers
-from scoring.causes import claims, grave_claims
+from scoring.causes import claimed_by, claims
 from scoring.rates import Rate, Spread
 from scoring.records import Outcome, PeerSaid
 
@@ -156,7 +156,7 @@ def _answer(outcome: Outcome, said: PeerSaid) -> _Answer:
     return _Answer(
         tuple(covers(said, fault.id) for fault in outcome.truth.counted),
         tuple(names(said, fault.id) for fault in outcome.truth.counted),
-        bool(_words(said)),
+        any(word.names for word in _words(said)),
         said.idle_share,
         said.crashed,
     )
@@ -166,7 +166,7 @@ def _our_answer(outcome: Outcome) -> _Answer:
     claimed = tuple(claims(outcome, fault.id, strict=False) for fault in outcome.truth.counted)
     idle = None if outcome.busy_share is None else 1 - outcome.busy_share
     failed = f"{outcome.failure}: {outcome.why}" if outcome.failure else None
-    return _Answer(claimed, claimed, bool(grave_claims(outcome)), idle, failed)
+    return _Answer(claimed, claimed, bool(claimed_by(outcome)), idle, failed)
 
 
 def _score(peer: str, asked: Sequence[tuple[Outcome, _Answer]]) -> PeerScore:

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from scoring.alike import right
+
 # A finding below this is a suggestion and no claim: it says of itself that it is more likely wrong than right.
 CLAIM_CONFIDENCE = 0.5
 # Faults below it count for nothing but the table by severity: less than a medium finding, and near what a step varies.
 LEAST_SEVERITY = 0.05
 # Where v1 has to be right.
 MAIN_SEVERITY = 0.10
+
+# What a job would gain by besides its fault excuses a finding that promises up to this much more.
+EXCESS = 0.05
 
 Failure: TypeAlias = Literal["crash", "refused", "not judged"]
 
@@ -58,17 +63,6 @@ class Truth:
     def counted(self) -> tuple[Fault, ...]:
         """Return the faults that are large enough to have to be found."""
         return tuple(fault for fault in self.faults if at_least(fault.severity, LEAST_SEVERITY))
-
-    def causes(self, *, strict: bool, worth: float = 0.0) -> tuple[str, ...]:
-        """Return what is wrong with the job, however small; unless strict, what else it would gain by, too.
-
-        `worth` leaves out of the latter what is worth less than so much of the largest fault.
-        """
-        ids = tuple(fault.id for fault in self.faults)
-        if strict:
-            return ids
-        least = worth * max((fault.severity for fault in self.faults), default=0.0)
-        return ids + tuple(other.id for other in self.also if other.severity >= least)
 
     @property
     def single(self) -> Fault | None:
@@ -141,6 +135,23 @@ class Outcome:
     failure: Failure | None = None
     why: str = ""
     peers: tuple[PeerSaid, ...] = ()
+
+    def is_right(self, finding: Said, *, strict: bool, worth: float = 0.0) -> bool:
+        """Say whether a finding names what is wrong with the job; unless strict, or what else it would gain by.
+
+        The latter counts only as far as it is worth: a finding that promises more by EXCESS points is wrong.
+        """
+        ids = tuple(fault.id for fault in self.truth.faults)
+        if right(finding.rule, ids, strict=strict):
+            return True
+        if strict:
+            return False
+        least = worth * max((fault.severity for fault in self.truth.faults), default=0.0)
+        lost = finding.lost_share or 0.0
+        return any(
+            other.id == finding.rule and other.severity >= least and lost <= other.severity + EXCESS
+            for other in self.truth.also
+        )
 
     @property
     def ranked(self) -> tuple[Said, ...]:

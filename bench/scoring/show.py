@@ -19,7 +19,7 @@ WIDTH = 120
 LISTED = 12  # lines of a list; the JSON has all
 TERMS = """\
 A claim is a finding with confidence >= 0.5; below that it is a suggestion. Recall: jobs whose fault reached 5% of the
-step (whole points) and is claimed, at any severity. Precision: claims at medium or above whose cause was injected.
+step (whole points) and is claimed, at any severity. Precision: claims whose cause is there.
 Accepted: also an answer that a trace cannot tell from the cause (scoring/alike.py); strict: the very id. [a–b]: Wilson
 95%. A crash, a refusal or exit code 2 is a miss."""
 
@@ -48,7 +48,7 @@ def _causes(board: Board) -> Iterator[str]:
     head = ("cause", "jobs", "recall", "95%", "claims", "precision", "95%", "F1", "", "strict: rec.", "prec.", "F1")
     yield from table(head, [_cause(score) for score in (*board.causes, board.all_causes)])
     for title, rows in (("missed", board.missed), ("injected", board.false_claims)):
-        said = "said instead" if rows is board.missed else "wrongly claimed, medium or above"
+        said = "said instead" if rows is board.missed else "wrongly claimed"
         cells = [(row.injected, row.said, str(row.jobs)) for row in rows[:LISTED]]
         yield from table((title, said, "jobs"), cells, left=2)
         yield from more(len(rows))
@@ -178,7 +178,7 @@ def _peers(board: Board) -> Iterator[str]:
     ]
     head = ("tool", "jobs", "failed", "right, however coarse", "names the cause", "alarms", "idle off, points", "bias")
     yield from table(head, rows)
-    yield "   alarms: healthy jobs and controls where it names something; ours: a claim at medium or above"
+    yield "   alarms: healthy jobs and controls where it names something; ours: a claim"
     by_cause = ("right, however coarse / names the cause", "jobs", *(peer.peer for peer in board.peers))
     yield from table(by_cause, _by_cause(board))
     for peer in board.peers:

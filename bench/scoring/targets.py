@@ -30,7 +30,7 @@ def targets(
 
 
 def _found(causes: Sequence[CauseScore]) -> tuple[Target, ...]:
-    asked = [cause for cause in causes if cause.accepted.recall.n]
+    asked = [cause for cause in causes if cause.accepted.recall.n or cause.accepted.precision.ratio != 1]
     low = [cause for cause in asked if cause.accepted.f1 is None or cause.accepted.f1 < F1]
     reached = f"{len(asked) - len(low)} of {len(asked)} causes"
     return (Target(f"F1 of {F1} or more for each cause", reached, not low if asked else None),)
@@ -57,7 +57,8 @@ def _first(order: Order) -> Target:
 
 def _quiet(alarms: Alarms) -> Target:
     high = alarms.high
-    return Target(f"no high finding on a {alarms.kind} job", f"{high.hits} of {high.n} jobs", _none(high.hits, high.n))
+    bad = high.hits + alarms.failed  # a crash is no silence
+    return Target(f"no high finding on a {alarms.kind} job", f"{bad} of {high.n} jobs", _none(bad, high.n))
 
 
 def _none(hits: int, n: int) -> bool | None:

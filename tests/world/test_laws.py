@@ -36,7 +36,7 @@ def jobs() -> st.SearchStrategy[Job]:
         copy=st.sampled_from(("pageable", "blocking", "pinned", "stream")),
         reads=st.sampled_from((0, 2)),
         reads_by=st.sampled_from(("", "scalar", "mask", "clip", "log", "framework")),
-        deferred_read=st.booleans(),
+        deferred_reads=st.integers(0, 2),
         graphed=st.booleans(),
         queue=st.sampled_from((16, 1024)),
         gc=st.sampled_from((Every(), Every(2, 5000.0))),

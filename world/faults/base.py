@@ -103,7 +103,7 @@ def small(job: Job, scale: float) -> Job:
 
 def paced(job: Job) -> Job:
     """Return a job whose host cannot run far ahead: it reads each step's loss, or waits for that of the step before."""
-    return replace(job, metrics_every=(job.seed + 1) % 2, deferred_read=job.seed % 2 == 1)
+    return replace(job, metrics_every=(job.seed + 1) % 2, deferred_reads=job.seed % 2)
 
 
 def drained(job: Job, workers: int) -> Job:
@@ -118,4 +118,4 @@ EVEN = {"cnn": 0.06, "resnet": 0.27, "bert": 0.1, "gpt": 0.06, "dlrm": 0.09, "di
 def host_bound(job: Job) -> Job:
     """Return a job in which a slower host soon makes a longer step, and that waits for nothing."""
     scale = EVEN[job.family] * job.gpu.tensor_flops / GPUS["A100"].tensor_flops
-    return replace(small(job, scale), metrics_every=0, deferred_read=False)
+    return replace(small(job, scale), metrics_every=0, deferred_reads=0)
