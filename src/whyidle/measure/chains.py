@@ -13,7 +13,7 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.rows import Index, marked, without
+from whyidle.measure.rows import Index, among, marked, without
 from whyidle.model.evidence import Kind
 from whyidle.model.measurement import Measurement
 
@@ -24,14 +24,16 @@ def mergeable(a: Analysis, elementwise: Index, casts: Index) -> Iterator[Measure
     What adds up and exchanges gradients stands outside of what is compiled.
     """
     gradients = a.launched_inside(a.t.host_like(names.ACCUMULATE, Kind.OP))
-    rows = merged(a, without(elementwise, gradients))
-    merged_by_compile = a.t.strings_like(names.COMPILED)[a.t.device.name[rows]]
-    rows = rows[~merged_by_compile & ~np.isin(rows, casts)]
+    rows = merged(a, without(elementwise, gradients), casts)
+    rows = rows[~a.t.strings_like(names.COMPILED)[a.t.device.name[rows]]]
     yield Measurement("mergeable_share", a.device_share(rows), locations=a.device_places(rows))
 
 
-def merged(a: Analysis, elementwise: Index) -> Index:
-    """Return the elementwise kernels that would go if each chain of them became one kernel, or one per reduction."""
+def merged(a: Analysis, elementwise: Index, casts: Index) -> Index:
+    """Return the elementwise kernels that would go if each chain of them became one kernel, or one per reduction.
+
+    Casts are links of a chain, and neither stay nor go: others speak of them.
+    """
     t, d = a.t, a.t.device
     kernel = d.kind == Kind.KERNEL
     order = t.by_stream[kernel[t.by_stream]]
@@ -40,6 +42,7 @@ def merged(a: Analysis, elementwise: Index) -> Index:
     begins = np.append(True, ~(same & mine[:-1] & mine[1:]))[: len(order)]
     chain = np.cumsum(begins)[mine]
     rows = order[mine]
+    rows, chain = rows[~among(rows, casts)], chain[~among(rows, casts)]
     length = (d.end - d.start)[rows]
     reduces = t.strings_like(names.REDUCES)[d.name[rows]]
     longest = np.lexsort((-length, chain))
