@@ -187,7 +187,9 @@ class TestChains:
     def test_casts_and_the_sums_of_gradients_are_not_counted(self):
         r = Recording().op("aten::to", 0, 9).op("aten::copy_", 1, 8, types='["c10::Half","float","Scalar"]')
         r.kernel(100, 150, launched=2, name=TO_HALF).kernel(150, 250, launched=20, name=ADD)
-        assert measured(r.analysis())["mergeable_share"] == 0
+        assert measured(r.analysis())["mergeable_share"] == 0  # an add and a cast that takes less
+        r.kernel(250, 550, launched=3, name=TO_HALF).kernel(550, 600, launched=21, name=ADD)
+        assert measured(r.analysis())["mergeable_share"] == pytest.approx(50 / 500)  # the lesser add of add, cast, add
         r = Recording().op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 0, 50, AUTOGRAD)
         for start in (100, 150):
             r.kernel(start, start + 50, launched=start / 10, thread=AUTOGRAD, name=ADD)
@@ -412,6 +414,12 @@ class TestCasts:
             r.op("aten::copy_", start + 2, start + 8, types=types)
             r.kernel(start + 10, start + 20, launched=start + 3, name=name)
         return measured(r.analysis())
+
+    def test_a_step_casts_what_it_launches_however_late_that_runs(self):
+        """Launched in the step that ends at 100; it runs at 400."""
+        r = Recording().step(1, 0, 100).kernel(0, 100).op("aten::to", 10, 20).op("aten::copy_", 11, 19)
+        m = measured(r.kernel(400, 410, launched=12, name=TO_HALF).analysis())
+        assert m["casts_per_step"] == 1
 
     def test_kernels_of_to(self):
         m = self.to('["c10::Half","float","Scalar"]')

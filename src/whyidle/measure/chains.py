@@ -13,7 +13,7 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.rows import Index, marked, without
+from whyidle.measure.rows import Index, among, marked, without
 from whyidle.model.evidence import Kind
 from whyidle.model.measurement import Measurement
 
@@ -24,27 +24,38 @@ def mergeable(a: Analysis, elementwise: Index, casts: Index) -> Iterator[Measure
     What adds up and exchanges gradients stands outside of what is compiled.
     """
     gradients = a.launched_inside(a.t.host_like(names.ACCUMULATE, Kind.OP))
-    rows = merged(a, without(elementwise, gradients))
-    merged_by_compile = a.t.strings_like(names.COMPILED)[a.t.device.name[rows]]
-    rows = rows[~merged_by_compile & ~np.isin(rows, casts)]
+    rows = merged(a, without(elementwise, gradients), casts)
+    rows = rows[~a.t.strings_like(names.COMPILED)[a.t.device.name[rows]]]
     yield Measurement("mergeable_share", a.device_share(rows), locations=a.device_places(rows))
 
 
-def merged(a: Analysis, elementwise: Index) -> Index:
-    """Return the elementwise kernels that would go if each chain of them became one kernel, or one per reduction."""
+def merged(a: Analysis, elementwise: Index, casts: Index) -> Index:
+    """Return the elementwise kernels that would go if each chain of them became one kernel, or one per reduction.
+
+    Casts are links of a chain, and neither stay nor go: others speak of them.
+    """
     t, d = a.t, a.t.device
-    kernel = d.kind == Kind.KERNEL
-    order = t.by_stream[kernel[t.by_stream]]
+    order = t.by_stream[(d.kind == Kind.KERNEL)[t.by_stream]]
     mine = marked(elementwise, len(d))[order]
-    same = (np.diff(d.stream[order]) == 0) & (np.diff(d.device[order]) == 0)
-    begins = np.append(True, ~(same & mine[:-1] & mine[1:]))[: len(order)]
-    chain = np.cumsum(begins)[mine]
-    rows = order[mine]
+    stream, device = d.stream[order], d.device[order]
+    linked = mine[:-1] & mine[1:] & (stream[:-1] == stream[1:]) & (device[:-1] == device[1:])
+    mine &= np.append(linked, False) | np.append(False, linked)  # a chain of one merges with nothing
+    rows, chain = order[mine], np.cumsum(~np.append(False, linked))[mine]
+    if len(casts):
+        others = ~among(rows, casts)
+        rows, chain = rows[others], chain[others]
+    if not len(rows):
+        return np.empty(0, np.intp)
+    begin = np.flatnonzero(np.append(True, chain[1:] != chain[:-1]))
+    several = np.add.reduceat(t.strings_like(names.REDUCES)[d.name[rows]], begin, dtype=np.intp)
+    size = np.diff(np.append(begin, len(rows)))
     length = (d.end - d.start)[rows]
-    reduces = t.strings_like(names.REDUCES)[d.name[rows]]
-    longest = np.lexsort((-length, chain))
-    rows, chain, reduces = rows[longest], chain[longest], reduces[longest]
-    first = np.searchsorted(chain, chain)
-    place = np.arange(len(chain)) - first
-    count = np.bincount(chain, weights=reduces, minlength=int(chain.max(initial=0)) + 1)[chain]
-    return np.sort(rows[place >= np.maximum(count, 1)])
+    longest = np.repeat(np.maximum.reduceat(length, begin), size)
+    stays = length == longest
+    place = np.cumsum(stays) - np.repeat(np.cumsum(stays)[begin] - stays[begin], size)
+    stays &= place == 1  # of equals the first
+    again = np.flatnonzero(np.repeat(several > 1, size))  # chains that keep more than one
+    ordered = again[np.lexsort((-length[again], chain[again]))]
+    place = np.arange(len(ordered)) - np.searchsorted(chain[ordered], chain[ordered])
+    stays[ordered] = place < np.repeat(several, size)[ordered]
+    return np.sort(rows[~stays])

@@ -52,6 +52,7 @@ class Slower:
 
     times: float  # in the last steps, of the first
     lost: float  # ns, in all steps
+    whole: float  # ns, that these steps take
     where: Location
 
 
@@ -62,7 +63,7 @@ def measure(analyses: Sequence[Analysis]) -> Iterator[Measurement]:
         return
     slow = [slower(a, kernels) for a, kernels in found if a.steps >= FEW_STEPS]
     if len(slow) == len(analyses):
-        lost = sum(one.lost for one in slow) / sum(a.device_window for a in analyses)
+        lost = sum(one.lost for one in slow) / sum(one.whole for one in slow)
         yield Measurement("kernel_slowdown", float(np.median([one.times for one in slow])))
         yield Measurement("slower_share", lost, locations=(max(slow, key=lambda one: one.lost).where,))
     if len(found) > 1:
@@ -84,7 +85,9 @@ def slower(a: Analysis, found: Same) -> Slower:
     ratio = np.ones(len(pace)) if work else np.maximum(pace / before, 1.0)
     slowest = int(np.argmax(pace))
     where = a.t.location(int(a.t.steps.start[slowest]), int(a.t.steps.end[slowest]), "the slowest step")
-    return Slower(1.0 if work else max(after / before, 1.0), float((found.busy * (1 - 1 / ratio)).sum()), where)
+    # what the host launched in the window may run after it
+    whole = max(a.device_window, float(found.busy.sum()))
+    return Slower(1.0 if work else max(after / before, 1.0), float((found.busy * (1 - 1 / ratio)).sum()), whole, where)
 
 
 def paces(found: Same) -> Lengths:

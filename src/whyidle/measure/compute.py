@@ -134,7 +134,8 @@ def by_operator(a: Analysis) -> Iterator[Measurement]:
     casts = kernels_that_cast(a)
     yield from share(a, "cast_share", casts)
     if a.steps:
-        yield Measurement("casts_per_step", a.per_step(a.t.device.start[casts]))
+        launched = a.t.launch[casts]  # in which step: the GPU may run it steps later
+        yield Measurement("casts_per_step", a.per_step(a.t.host.start[launched[launched >= 0]]))
     yield from fp32_products(a)
     yield from recomputed(a)
     yield from convolution_search(a)

@@ -44,7 +44,16 @@ def convolution_search(a: Analysis) -> Iterator[Measurement]:
         return
     calls = convolutions(a)
     rows, lost = searches(calls)
-    yield Measurement("conv_search_share", a.share(lost), locations=a.host_places(rows))
+    whole = max(a.device_window, kernel_time(a))  # what the host launched in the steps may run after the window
+    yield Measurement("conv_search_share", lost / whole, locations=a.host_places(rows))
+
+
+def kernel_time(a: Analysis) -> int:
+    """Return the ns of the kernels that are launched in the steps."""
+    d, kernels = a.t.device, a.t.device_of_kind[Kind.KERNEL]
+    kernels = kernels[a.t.launch[kernels] >= 0]
+    kernels = kernels[a.in_steps(a.t.host.start[a.t.launch[kernels]])]
+    return int((d.end - d.start)[kernels].sum())
 
 
 def convolutions(a: Analysis) -> Calls:

@@ -21,6 +21,8 @@ class Straggler(Rule):
     longer they waited: no clocks are compared. The rank that waits least is the late one. With one rank's recording
     the value is a lower bound, and who is late is not known.
 
+    If ranks meet too seldom in the recording to say what the late one does meanwhile, we are less sure.
+
     Waiting for a rank that itself waits for data, works on longer samples or collects garbage is not counted:
     `dist.input_straggler`, `dist.length_imbalance` and `host.gc_pause` speak of that.
 
@@ -37,6 +39,11 @@ class Straggler(Rule):
 
     confidence = Threshold(0.8, "probability", source="kernel lengths of all ranks: right in 13 of 13 simulated jobs, bench/README.md")
     alone_confidence = Threshold(0.5, "probability", source="judgement: contention on one rank looks the same")
+    reason_confidence = Threshold(
+        0.5, "probability", source="judgement: who is late shows, not whether he waits for data, computes more or pauses"
+    )
+    turns_confidence = Threshold(0.4, "probability", source="judgement: neither who is late nor why was to be measured")
+    few = Threshold(3, "steps", source="judgement: of fewer late steps the reason may be chance")
     half = Threshold(0.5, "of the longest wait", source="judgement: the late rank waits far less than the others")
     told = Threshold(0.1, "of the lateness", source="judgement: less is not worth a look")
     applies = Threshold(0.4, "probability", source="judgement: what makes the rank late has to be found first")
@@ -52,7 +59,7 @@ class Straggler(Rule):
         yield from self.finding(
             f"GPUs spin in collectives, waiting for another rank, which costs {lost:.0%} of the time.",
             lost_share=lost,
-            confidence=self.confidence if ranks else self.alone_confidence,
+            confidence=self._sure(m, ranks),
             seen=self._seen(waits, ranks) + self._why(m) + self._clock(m),
             locations=m.one("collective_wait_share").locations,
             fixes=(
@@ -68,6 +75,16 @@ class Straggler(Rule):
             ),
             candidates=("dist.input_straggler", "dist.length_imbalance", "host.gc_pause", "hw.thermal", "hw.power_cap"),
         )
+
+    def _sure(self, m: Measurements, ranks: list[Measurement]) -> float:
+        if not ranks:
+            return self.alone_confidence
+        if "late_share" in m and m.get("late_steps", self.few) >= self.few:
+            return self.confidence
+        return self.reason_confidence if self._one_late(ranks) else self.turns_confidence
+
+    def _one_late(self, ranks: list[Measurement]) -> bool:
+        return float(ranks[0].value) < self.half * float(ranks[-1].value)
 
     def _unclaimed(self, m: Measurements) -> float:
         """Return the part of the waiting that rules about its reason do not speak for."""
@@ -112,7 +129,7 @@ class Straggler(Rule):
         if not ranks:
             return f"collectives take at least {lost:.0%} of the time longer than the fastest of the same kind and size"
         least, most = ranks[0], ranks[-1]
-        if float(least.value) < self.half * float(most.value):
+        if self._one_late(ranks):
             return (
                 f"{least.subject} waits least, {float(least.value):.0%} of the time: it is the late one; "
                 f"{most.subject} waits {float(most.value):.0%}"
