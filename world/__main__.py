@@ -118,7 +118,11 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="share of the step time that the fault costs, 0 to 0.6; may be given again",
     )
-    add("--control", choices=CONTROLS, help="a job that looks like a fault and has none")
+    add(
+        "--control",
+        choices=CONTROLS,
+        help="a job that looks like a fault and has none (what else it would gain by is in its truth)",
+    )
     add("--misspecified", choices=MISSPECIFIED, help="a world that is not the usual one")
     add("--gpu", choices=GPUS, help="by default the seed chooses")
     add("--ranks", type=_ranks, default=1, help="1 to 16, one GPU each; default: 1")
@@ -170,7 +174,10 @@ def _within(value: int, low: int, high: int) -> int:
 
 
 def _known() -> str:
-    lines = ["faults:", *(f"  {fault.id:28} {fault.title} ({', '.join(fault.families)})" for fault in FAULTS.values())]
+    lines = ["faults:"]
+    for fault in FAULTS.values():
+        ranks = f", from {fault.min_ranks} ranks on" if fault.min_ranks > 1 else ""
+        lines.append(f"  {fault.id:28} {fault.title} ({', '.join(fault.families)}{ranks})")
     lines += ["controls:", *(f"  {control.name:28} {control.title}" for control in CONTROLS.values())]
     return "\n".join([*lines, "mis-specified worlds:", *(f"  {name}" for name in MISSPECIFIED)])
 

@@ -20,7 +20,8 @@ class ScalarRead(Rule):
     `aten::_local_scalar_dense` or a copy back to the host in which the CPU stands while the GPU works,
     *and* idle gaps behind it that a CPU running ahead by that time would have filled. Only the gaps
     count. Without them the read is merely where the CPU waits for a busy GPU: removing it moves the
-    wait and gains nothing.
+    wait and gains nothing. Added to that is the time in which the GPU copies to the CPU and does nothing
+    else.
 
     ## When to ignore it
     The value decides what happens next (early stopping, line search, sizes that are sent to other
@@ -45,12 +46,16 @@ class ScalarRead(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         scalars, tensors = m.number("sync_scalar_lost_share"), m.get("sync_readback_lost_share", 0.0)
         # a large copy back also takes the GPU's own time, with nothing beside it
-        tensors += m.get("d2h_exposed_share", 0.0)
+        copying = m.get("d2h_exposed_share", 0.0)
+        what = "Copying tensors back to the CPU holds the GPU up"
+        if copying < scalars + tensors:
+            what = "Reading values back from the GPU lets it run dry"
+        tensors += copying
         lost = scalars + tensors
         parts = ("sync_scalar_lost_share", *self.uses)
         mostly = max((name for name in parts if name.endswith("_share") and name in m), key=m.number)
         yield from self.finding(
-            f"Reading values back from the GPU lets it run dry, which costs {lost:.0%} of the time.",
+            f"{what}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=(self.confidence * scalars + self.tensor_confidence * tensors) / lost if lost else 0.0,
             seen=(
