@@ -17,6 +17,7 @@ from world import kineto, truth
 from world.calibrate import Calibrated, UnreachableError, calibrate
 from world.controls import CONTROLS, MISSPECIFIED
 from world.faults import FAULTS
+from world.faults.base import work
 from world.job import Data, Job
 from world.machine import GPUS
 from world.nets import FAMILIES as _NETS
@@ -42,11 +43,11 @@ SCHEMA_VERSION = 1
 
 def healthy(family: str = "resnet", gpu: str | None = None, ranks: int = 1, seed: int = 0, steps: int = 10) -> Job:
     """Return a job without faults. The seed also decides what is a matter of taste: GPU, compiled, how it logs."""
-    name = gpu or tuple(GPUS)[seed % 3]
+    name = gpu or tuple(GPUS)[(seed + FAMILIES.index(family)) % len(GPUS)]
     pictures = family in {"cnn", "resnet", "diffusion"}
-    work = Work(precision="fp16" if GPUS[name].capability[0] < 8 else "bf16", compiled=pictures or seed % 2 == 1)
+    network = Work(precision="fp16" if GPUS[name].capability[0] < 8 else "bf16", compiled=pictures or seed % 2 == 1)
     return Job(
-        family=family, gpu_name=name, ranks=ranks, seed=seed, steps=steps, work=work,
+        family=family, gpu_name=name, ranks=ranks, seed=seed, steps=steps, work=network,
         data=Data(batch_us=2_000.0),
         copy="stream" if pictures else "pinned", copy_scale=0.25 if pictures else 1.0,
         deferred_reads=int(seed % 3 != 2), nanoseconds=seed % 2 == 0, stacks=seed % 4 == 3,
@@ -142,6 +143,11 @@ def _known(
     }  # fmt: skip
 
 
+def twice(job: Job) -> Job:
+    """Return the job with twice the batch: its step is worth two."""
+    return work(job, batch_scale=2 * job.work.batch_scale)
+
+
 def can_be_captured(job: Job) -> bool:
     """Return whether a step could be a CUDA graph as it is: nothing is read in it, and no ranks meet."""
     apart = job.reads or job.small_copies or job.search.steps or job.ranks > 1
@@ -149,24 +155,26 @@ def can_be_captured(job: Job) -> bool:
 
 
 # What the jobs of this world have besides the fault that was put in, and how they run without it.
-LATENT: Mapping[str, tuple[Callable[[Job], bool], dict[str, Any]]] = {
-    "sync.scalar_read": (lambda job: job.metrics_every > 0, {"metrics_every": 0}),
-    "sync.framework": (lambda job: job.deferred_reads > 0, {"deferred_reads": 0}),
-    "transfer.pageable_h2d": (lambda job: job.copy != "stream", {"copy": "stream"}),
-    "host.launch_bound": (can_be_captured, {"graphed": True}),
-    "compile.not_used": (lambda job: not job.work.compiled and not job.graphed, {}),
+LATENT: Mapping[str, tuple[Callable[[Job], bool], Callable[[Job], Job]]] = {
+    "sync.scalar_read": (lambda job: job.metrics_every > 0, lambda job: replace(job, metrics_every=0)),
+    "sync.framework": (lambda job: job.deferred_reads > 0, lambda job: replace(job, deferred_reads=0)),
+    "transfer.pageable_h2d": (lambda job: job.copy != "stream", lambda job: replace(job, copy="stream")),
+    "host.launch_bound": (can_be_captured, lambda job: replace(job, graphed=True)),
+    "compile.not_used": (lambda job: not job.work.compiled and not job.graphed, lambda job: work(job, compiled=True)),
+    "compute.underfilled": (lambda job: job.work.batch_scale < 1, twice),
 }
-WORTH_KNOWING = 0.02  # of the step: what is worth less is not listed
+WORTH_KNOWING = 0.01  # of the step: what is worth less is not listed
 
 
 def _also(job: Job, step: float, asked: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return what else the job would gain by: a reader that names one of these is right, too."""
     known = []
-    for name, (applies, fields) in LATENT.items():
+    for name, (applies, cured) in LATENT.items():
         if name in asked or not applies(job):
             continue
-        cured = replace(job, **fields) if fields else replace(job, work=replace(job.work, compiled=True))
-        without = run(cured).step_us
+        without = run(cured(job)).step_us
+        if cured is twice:
+            without /= 2
         if 1 - without / step >= WORTH_KNOWING:
             known.append({"id": name, "severity": 1 - without / step, "step_time_without_s": without / 1e6})
     return known

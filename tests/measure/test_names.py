@@ -409,3 +409,18 @@ ROWS = [
 @pytest.mark.parametrize(("pattern", "name", "known"), ROWS, ids=[f"{p}-{n}" for p, n, _ in ROWS])
 def test_pattern(pattern, name, known):
     assert bool(getattr(names, pattern).search(name)) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "half"),
+    [
+        ("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn", True),
+        ("volta_h884gemm_64x64_ldg8_nn", True),
+        ("ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_tn", True),
+        ("ampere_tf32_s1688gemm_128x64_ldg8_f2f_nn", False),
+        ("volta_sgemm_128x64_tn", False),
+        ("sgemm_1884x64", False),
+    ],
+)
+def test_products_of_16_bits(name, half):
+    assert bool(names.HALF_PRODUCT.search(name)) is half

@@ -49,9 +49,9 @@ FP32_PRODUCT: Final = _any_of(
     r"^(?!.*(?:fp16|bf16|half)).*(?:(?<![a-z])sgemm_|scudnn|simt_sgemm)",
     r"implicit_convolve_sgemm<float|(?:dgrad|wgrad_alg0)_engine<float|winograd\w*<float, ?float>",
 )
-# of the kernels on tensor cores those of 16-bit operands; "s1688gemm" without a type is TF32
+# of the kernels on tensor cores those of 16-bit operands; "s1688gemm" without a type is TF32, "884" is Volta's fp16
 HALF_PRODUCT: Final = _any_of(
-    r"^(?!.*tf32).*(?:f16|16816|161616|bfloat|half|nvjet_[ht]|flash|fmha|attn_|cijk_.*_(?:[HB]_?[HB]?S|HB|BB)_)"
+    r"^(?!.*tf32).*(?:fp?16|(?<![0-9])[hs]?884(?![0-9])|16816|161616|bfloat|half|nvjet_[ht]|flash|fmha|attn_|cijk_.*_(?:[HB]_?[HB]?S|HB|BB)_)"
 )
 ELEMENTWISE: Final = _any_of(
     r"elementwise|(?<!all_)reduce_kernel|triton_(?:poi|red|per|for|spl|fused)_|^triton_(?:_\d[\dde]*)?$",  # 2023

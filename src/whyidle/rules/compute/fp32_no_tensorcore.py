@@ -93,7 +93,8 @@ class Fp32NoTensorcore(Rule):
     def _left_out(self, m: Measurements, units: str) -> Iterator[Finding]:
         """Yield what is to be said of fp32 products in a job whose others run in 16 bits."""
         share, compared = m.get("fp32_share", 0.0), m.get("fp32_compared_share", 0.0)
-        lost = saved(m, min(m.get("fp32_slow_share", 0.0), share) + max(share - compared, 0.0) * (1 - self.bf16_left))
+        left = self.fp16_left if units == "fp16" else self.bf16_left
+        lost = saved(m, min(m.get("fp32_slow_share", 0.0), share) + max(share - compared, 0.0) * (1 - left))
         yield from self.finding(
             f"Matrix products in fp32 take {share:.0%} of the time, beside others in 16 bits: "
             f"like those, {lost:.0%} of the time could be saved.",

@@ -33,13 +33,20 @@ class WorkersTooFew(Rule):
     """
 
     needs = (("idle_loader_workers_share",),)
-    uses = ("gpu_idle_share", "loader_first_wait_share", "loader_start_waits", "loader_start_wait_share", "steps")
+    uses = (
+        "gpu_idle_share", "loader_first_wait_share", "loader_start_waits", "loader_start_wait_share", "steps",
+        "late_data_share",
+    )  # fmt: skip
     explains = ("data_wait",)
 
     confidence = Threshold(
         0.6,
         "probability",
         source="workers are late in 24 of 25 simulated jobs (bench/README.md); of three causes that look the same",
+    )
+    one_rank = Threshold(0.02, "of window", source="low severity: from there on dist.input_straggler speaks")
+    one_rank_confidence = Threshold(
+        0.4, "probability", source="where one rank waits for data and others do not, it is that rank's host or data"
     )
     applies = Threshold(0.5, "probability", source="judgement: one of three causes, and cores have to be free")
     ahead_applies = Threshold(0.3, "probability", source="judgement: helps where batch times vary by half their mean")
@@ -52,7 +59,9 @@ class WorkersTooFew(Rule):
         yield from self.finding(
             f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the time.",
             lost_share=lost,
-            confidence=self.confidence,
+            confidence=(
+                self.one_rank_confidence if m.get("late_data_share", 0.0) >= self.one_rank else self.confidence
+            ),
             seen=(
                 f"the launching thread waits in DataLoader.__next__ for {lost:.0%} of the time though workers are on; "
                 "too few of them, slow transforms or slow storage: CPU and iowait of each worker process would tell, "
