@@ -39,6 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
         for name in ("dialect", "nanoseconds", "stacks", "shapes", "marks")
         if (value := getattr(given, name)) is not None
     }
+    if faults and sys.stderr.isatty():
+        print("world: running the job until its faults cost what was asked; many ranks take minutes", file=sys.stderr)
     try:
         truth = simulate(
             given.family, faults, given.control, given.misspecified,

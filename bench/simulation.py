@@ -1,6 +1,6 @@
 """How fast does the world run? Simulated kernels per second on one core, writing excluded, next to the goal.
 
-python bench/simulate.py
+python bench/simulation.py
 """
 
 from __future__ import annotations
