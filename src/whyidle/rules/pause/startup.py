@@ -33,7 +33,7 @@ class Startup(Rule):
     confidence = Threshold(
         0.75,
         "probability",
-        source="right in 23 of 23 simulated jobs, bench/README.md; a contended driver lock looks alike",
+        source="right in 32 of 33 simulated jobs, bench/README.md; a contended driver lock looks alike",
     )
     applies = Threshold(
         0.5, "probability", source="judgement: half of such recordings lack a warm-up, others recompile"
