@@ -8,7 +8,7 @@ nothing here imports whyidle, and nothing here is in its wheel. Run `python -m w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ from world import kineto, truth
 from world.calibrate import Calibrated, UnreachableError, calibrate
 from world.controls import CONTROLS, MISSPECIFIED
 from world.faults import FAULTS
-from world.faults.base import work
+from world.gains import gains
 from world.job import Data, Job
 from world.machine import GPUS
 from world.nets import FAMILIES as _NETS
 from world.nets import Work
 from world.process import Process
-from world.simulation import Run, run
+from world.simulation import Run, run, step_us
 
 __all__ = [
     "CONTROLS",
@@ -89,7 +89,7 @@ def simulate(
     if old:
         job = replace(job, work=replace(job.work, compiled=False), stacks=False, nanoseconds=False)
     if control:
-        job = CONTROLS[control].change(job, run(job).step_us)
+        job = CONTROLS[control].change(job, step_us(job))
     usual = job
     if misspecified:
         job = MISSPECIFIED[misspecified](job)
@@ -122,7 +122,7 @@ def _known(
     step = done.step_us
     faults = []
     for fault, amount in zip(found.faults, found.amounts, strict=True):
-        without = run(found.without(frozenset({fault.id}))).step_us
+        without = step_us(found.without(frozenset({fault.id})))
         severity = {"asked": asked[fault.id], "severity": 1 - without / step}
         faults.append({"id": fault.id, **severity, "step_time_without_s": without / 1e6, "amount": amount})
     everything = frozenset(fault.id for fault in found.faults)
@@ -135,49 +135,12 @@ def _known(
         "step_time_s": step / 1e6,
         "faults": faults,
         "calibrated": "together" if found.together else "alone",
-        "step_time_without_all_s": run(found.without(everything)).step_us / 1e6 if faults else None,
-        "also": _also(found.with_all(), step, asked),
+        "step_time_without_all_s": step_us(found.without(everything)) / 1e6 if faults else None,
+        "also": gains(found.with_all(), step, frozenset(asked)),
         "control": control,
         "misspecified": misspecified,
         "devices": [_device(process) for process in done.ranks],
     }  # fmt: skip
-
-
-def twice(job: Job) -> Job:
-    """Return the job with twice the batch: its step is worth two."""
-    return work(job, batch_scale=2 * job.work.batch_scale)
-
-
-def can_be_captured(job: Job) -> bool:
-    """Return whether a step could be a CUDA graph as it is: nothing is read in it, and no ranks meet."""
-    apart = job.reads or job.small_copies or job.search.steps or job.ranks > 1
-    return not job.graphed and not apart
-
-
-# What the jobs of this world have besides the fault that was put in, and how they run without it.
-LATENT: Mapping[str, tuple[Callable[[Job], bool], Callable[[Job], Job]]] = {
-    "sync.scalar_read": (lambda job: job.metrics_every > 0, lambda job: replace(job, metrics_every=0)),
-    "sync.framework": (lambda job: job.deferred_reads > 0, lambda job: replace(job, deferred_reads=0)),
-    "transfer.pageable_h2d": (lambda job: job.copy != "stream", lambda job: replace(job, copy="stream")),
-    "host.launch_bound": (can_be_captured, lambda job: replace(job, graphed=True)),
-    "compile.not_used": (lambda job: not job.work.compiled and not job.graphed, lambda job: work(job, compiled=True)),
-    "compute.underfilled": (lambda job: job.work.batch_scale < 1, twice),
-}
-WORTH_KNOWING = 0.01  # of the step: what is worth less is not listed
-
-
-def _also(job: Job, step: float, asked: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return what else the job would gain by: a reader that names one of these is right, too."""
-    known = []
-    for name, (applies, cured) in LATENT.items():
-        if name in asked or not applies(job):
-            continue
-        without = run(cured(job)).step_us
-        if cured is twice:
-            without /= 2
-        if 1 - without / step >= WORTH_KNOWING:
-            known.append({"id": name, "severity": 1 - without / step, "step_time_without_s": without / 1e6})
-    return known
 
 
 def _device(process: Process) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from world.faults import Fault
 from world.job import Job
-from world.simulation import run
+from world.simulation import step_us
 
 TOLERANCE = 0.01  # of severity: what a calibrated job may be off
 AIM = 0.003  # what the search stops at
@@ -45,7 +45,7 @@ class Calibrated:
 
     def severity(self, fault: str) -> float:
         """Return what the job would gain without one fault."""
-        return 1 - run(self.without(frozenset({fault}))).step_us / run(self.with_all()).step_us
+        return 1 - step_us(self.without(frozenset({fault}))) / step_us(self.with_all())
 
 
 def calibrate(job: Job, wanted: Mapping[Fault, float]) -> Calibrated:
@@ -58,7 +58,7 @@ def calibrate(job: Job, wanted: Mapping[Fault, float]) -> Calibrated:
         UnreachableError: a severity cannot be reached to within TOLERANCE.
     """
     faults = tuple(wanted)
-    step = run(job).step_us
+    step = step_us(job)
     guesses = {fault: fault.guess(step, severity) for fault, severity in wanted.items()}
     alone = [_one(Calibrated(job, (fault,), (fault.neutral,)), 0, wanted[fault], guesses[fault]) for fault in faults]
     found = Calibrated(job, faults, tuple(one.amounts[0] for one in alone))

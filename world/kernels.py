@@ -143,12 +143,6 @@ class Maker:
         name = f"void cudnn::ops::{source}Kernel<{half}, {half}, float, false, true, (cudnnKernelDataType_t)0>"
         return Kernel(name, self.memory_us(2.6 * elements * self.width), max(1, elements // PER_BLOCK))
 
-    def fused(self, name: str, elements: int, passes: int) -> Kernel:
-        """Return a kernel that Inductor wrote for a chain of elementwise operators."""
-        return Kernel(
-            f"triton_poi_fused_{name}_0", self.memory_us(elements * passes * self.width), max(1, elements // PER_BLOCK)
-        )
-
     def at(self, precision: str) -> Maker:
         """Return a maker for the same GPU and another precision."""
         return replace(self, precision=precision)

@@ -15,7 +15,7 @@ trace.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -25,10 +25,11 @@ from world.job import Job
 from world.kernels import Kernel, Op
 
 SHARED_US = 15.0  # that a second thread's call holds the lock
-POOL = 8192  # jitter factors that are drawn ahead
+POOL = 8192  # jitter factors that are drawn ahead, a power of two
+WRAP = POOL - 1
 MAIN, AUTOGRAD, SECOND = 0, 1, 2  # threads
 COMPUTE, COPIES, COLLECTIVES = 7, 13, 20  # streams
-ARRIVAL, ORDER, EVENT, PEER = range(4)  # what an operation started last upon
+ARRIVAL, ORDER, EVENT = range(3)  # what an operation started last upon
 
 
 class Slice(NamedTuple):
@@ -54,7 +55,7 @@ class Work(NamedTuple):
     end: float
     correlation: int
     call: float  # start of the launch call
-    reason: int  # ARRIVAL, ORDER, EVENT or PEER
+    reason: int  # ARRIVAL, ORDER or EVENT
     arguments: str = ""
 
 
@@ -126,13 +127,13 @@ class Process:
         self.causes[first:] = [(time, cause) for time, _ in self.causes[first:]]
 
     @contextmanager
-    def range(self, name: str, category: str = "user_annotation", arguments: str = "") -> Iterator[None]:
+    def range(self, name: str, category: str = "user_annotation") -> Iterator[None]:
         """Do something within a range of the profiler."""
         start, thread = self.now, self.thread
         self.now += 1.0
         yield
         self.now += 1.0
-        self.note(category, name, start, self.now, thread, arguments=arguments)
+        self.note(category, name, start, self.now, thread)
 
     @contextmanager
     def frame(self, name: str) -> Iterator[None]:
@@ -159,12 +160,11 @@ class Process:
         end: float,
         thread: int | None = None,
         correlation: int = 0,
-        arguments: str = "",
     ) -> None:
         """Record a slice, if the profiler is on."""
         if self.recording:
             where = self.thread if thread is None else thread
-            self.slices.append(Slice(category, (name,), where, start, start, end, end, correlation, arguments))
+            self.slices.append(Slice(category, (name,), where, start, start, end, end, correlation))
 
     def call(self, name: str, us: float, cause: str | None = None) -> None:
         """Call the runtime for something that puts no work on the GPU."""
@@ -194,7 +194,7 @@ class Process:
 
     # what the host asks the GPU to do
 
-    def run(self, ops: Iterable[Op], inside: str, between: str, offset: int = 0, scale: float = 1.0) -> None:
+    def run(self, ops: Sequence[Op], inside: str, between: str, offset: int = 0, scale: float = 1.0) -> None:
         """Call operators one after the other; `inside` and `between` name the cause, should the GPU have nothing to do.
 
         This loop is what a simulation spends its time in.
@@ -205,10 +205,8 @@ class Process:
         tail, ends, queue = stream.tail, stream.ends, job.queue
         host_jitter, gpu_jitter = self.host_jitter, self.gpu_jitter
         launch_us, latency, gap = costs.launch * self.host_scale, costs.latency, costs.gap
-        slow, pause = (
-            self.host_scale * scale * 0.5,
-            (costs.between + (job.between_us if between == "python" else 0.0)) * self.host_scale,
-        )
+        slow = self.host_scale * scale * 0.5
+        pause = (costs.between + (job.between_us if between == "python" else 0.0)) * self.host_scale
         overhead = job.overhead_us if recording else 0.0
         slices, work, causes, gpu_scale = self.slices, self.work, self.causes, self.gpu_scale
         busy_from, busy_to = self._overlapping
@@ -218,19 +216,18 @@ class Process:
             place += 1
             start = now
             causes.append((now, inside))
-            half = us * slow * host_jitter[place & 8191] + overhead
+            half = us * slow * host_jitter[place & WRAP] + overhead
             now += half
             inner_start = now
             for kernel in kernels:
                 correlation += 1
                 begun = now
                 now += launch_us + overhead
-                arrived = begun + latency * host_jitter[(place + correlation) & 8191]
-                ready = tail + gap if tail > arrived - gap else 0.0
-                at, reason = (ready, ORDER) if ready > arrived else (arrived, ARRIVAL)
+                arrived = begun + latency * host_jitter[(place + correlation) & WRAP]
+                at, reason = (tail + gap, ORDER) if tail + gap > arrived else (arrived, ARRIVAL)
                 if stream.after > at:
                     at, reason = stream.after + gap, EVENT
-                lasts = kernel.us * gpu_scale * gpu_jitter[(place * 31 + correlation) & 8191]
+                lasts = kernel.us * gpu_scale * gpu_jitter[(place * 31 + correlation) & WRAP]
                 if busy_from < at < busy_to:
                     lasts *= contention
                 tail = at + lasts
@@ -256,9 +253,7 @@ class Process:
         self.now, stream.tail, self.correlation = now, tail, correlation
         self.launched += sum(len(op.kernels) for op in ops)
 
-    def enqueue(
-        self, kernel: Kernel, stream: int, call: float, latency: float | None = None, arguments: str = ""
-    ) -> float:
+    def enqueue(self, kernel: Kernel, stream: int, call: float, latency: float | None = None) -> float:
         """Put one operation on a stream by a call that began at `call`; return when it ends."""
         line, costs = self.streams[stream], self.job.costs
         at, reason = call + (costs.latency if latency is None else latency), ARRIVAL
@@ -267,9 +262,9 @@ class Process:
         if line.after > at:
             at, reason = line.after + costs.gap, EVENT
         scale = self.gpu_scale if kernel.kind == "kernel" else 1.0
-        line.tail = at + kernel.us * scale * self.gpu_jitter[(self.correlation * 7) & 8191]
+        line.tail = at + kernel.us * scale * self.gpu_jitter[(self.correlation * 7) & WRAP]
         line.ends.append(line.tail)
-        self.work.append(Work(kernel, stream, at, line.tail, self.correlation, call, reason, arguments))
+        self.work.append(Work(kernel, stream, at, line.tail, self.correlation, call, reason))
         self.launched += 1
         return line.tail
 
@@ -318,7 +313,7 @@ class Process:
         self.cause("sync_return")
         until = event if event is not None else self.streams[stream].tail if stream is not None else self.drained
         costs = self.job.costs
-        self.now = max(self.now + costs.call, until + costs.sync_return * self.host_jitter[self.correlation & 8191])
+        self.now = max(self.now + costs.call, until + costs.sync_return * self.host_jitter[self.correlation & WRAP])
         self.note("cuda_runtime", name, start, self.now, correlation=self.correlation)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from world.job import Job
 from world.process import Process
@@ -39,6 +40,12 @@ def run(job: Job) -> Run:
         assert len(arrived) == len(ranks), "a rank left before the others"
         meet(ranks, arrived)
     return Run(job, ranks)
+
+
+@lru_cache(maxsize=256)
+def step_us(job: Job) -> float:
+    """Return the step time of a job; a job is the same whenever it runs, so none is run twice for it."""
+    return run(job).step_us
 
 
 def meet(ranks: list[Process], arrived: list[Collective]) -> None:

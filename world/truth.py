@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from world.process import ARRIVAL, EVENT, ORDER, PEER, Process, Work
+from world.process import ARRIVAL, EVENT, ORDER, Process, Work
 
 CAUSES = (
     "data_wait", "checkpoint", "evaluation", "logging", "sync_return", "allocator", "h2d_prep", "gc", "compile",
@@ -20,7 +20,7 @@ CAUSES = (
     "queue_stall", "unknown",
 )  # fmt: skip
 CODE = {cause: code for code, cause in enumerate(CAUSES)}
-QUEUED = {ORDER: "kernel_gap", EVENT: "stream_wait", PEER: "peer_wait"}
+QUEUED = {ORDER: "kernel_gap", EVENT: "stream_wait"}
 Floats = NDArray[np.float64]
 
 
