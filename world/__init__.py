@@ -16,11 +16,11 @@ from typing import Any
 from world import kineto, truth
 from world.calibrate import Calibrated, UnreachableError, calibrate
 from world.controls import CONTROLS, MISSPECIFIED
+from world.families import FAMILIES as _NETS
 from world.faults import FAULTS
 from world.gains import gains
 from world.job import Data, Job
 from world.machine import GPUS
-from world.nets import FAMILIES as _NETS
 from world.nets import Work
 from world.process import Process
 from world.simulation import Run, run, step_us

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from world.families import build
 from world.machine import GPUS, Gpu, HostCosts
-from world.nets import Net, Work, build
+from world.nets import Net, Work
 
 
 @dataclass(frozen=True, slots=True)

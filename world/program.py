@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from world.families import optimizer
 from world.job import Data, Job
 from world.kernels import Kernel, Maker, Op
 from world.loader import Workers
 from world.machine import LATENCY_US, RANKS_PER_NODE, all_reduce_us
-from world.nets import Gradient, call, optimizer
+from world.nets import Gradient, call
 from world.process import ARRIVAL, AUTOGRAD, COLLECTIVES, COMPUTE, COPIES, EVENT, MAIN, ORDER, Process
 
 FIRST_STEP = 5  # the number of the first recorded ProfilerStep

@@ -16,9 +16,8 @@ from typing import Any
 
 import whyidle
 from scoring.alike import answers
-from scoring.outcome import said
+from scoring.outcome import NoReport, report_on, said
 from scoring.rates import Rate
-from whyidle.errors import WhyIdleError
 from whyidle.model.finding import Report
 
 # The file of a kind, and where in a case's input its text is. Kinds that are no file yet (`config`, `step_timing`) are
@@ -104,12 +103,11 @@ def ask(case: Mapping[str, Any], diagnose: Callable[[list[str | Path]], Report] 
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, name)
             file.write_text(given[text], "utf-8")
-            try:
-                rules = tuple(finding.rule for finding in said(diagnose([file])))
-            except WhyIdleError:
-                rules = None
-            except Exception as error:  # noqa: BLE001 - a crash is a result here
-                crash, rules = f"{type(error).__name__}: {error}", ()
+            report = report_on(file, diagnose)
+        if not isinstance(report, NoReport):
+            rules = tuple(finding.rule for finding in said(report))
+        elif report.failure == "crash":
+            crash, rules = report.why, ()
     return CaseOutcome(
         id=case["id"],
         kind=given["kind"],

@@ -9,11 +9,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
-import whyidle
 from scoring.alike import answers
-from scoring.outcome import said
+from scoring.outcome import NoReport, report_on, said
 from scoring.rates import Rate, Spread
-from whyidle.errors import WhyIdleError
 from whyidle.model.finding import Report
 
 
@@ -111,12 +109,8 @@ def score_corpus(folder: Path) -> Corpus:
 
 
 def _report(path: Path) -> Report | str:
-    try:
-        return whyidle.diagnose([path])
-    except WhyIdleError as error:
-        return f"refused: {error.message}"
-    except Exception as error:  # noqa: BLE001 - a crash is a result here
-        return f"crash: {type(error).__name__}: {error}"
+    report = report_on(path)
+    return f"{report.failure}: {report.why}" if isinstance(report, NoReport) else report
 
 
 def busy_errors(name: str, facts: Mapping[str, Any], report: Report) -> Iterator[DeviceError]:

@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import whyidle
 from scoring.matrix import Job
-from scoring.outcome import judge_failure, judge_one
+from scoring.outcome import NoReport, judge_failure, judge_one, report_on
 from scoring.records import Outcome, PeerSaid
-from whyidle.errors import WhyIdleError
 
 ROOT = Path(__file__).parents[2]
 UNREACHABLE = "unreachable"
@@ -76,7 +74,7 @@ def _ask(job: Job, folder: Path, how: How) -> Outcome | LeftOut:
     if impossible.exists():
         return LeftOut(job.name, impossible.read_text("utf-8"))
     if not truth.exists():
-        why = simulate(job, run, truth)
+        why = simulate(job, run)
         if why:
             if why.startswith(UNREACHABLE):  # a crash may be mended
                 impossible.write_text(why, "utf-8")
@@ -86,12 +84,12 @@ def _ask(job: Job, folder: Path, how: How) -> Outcome | LeftOut:
     return replace(outcome, peers=said)
 
 
-def simulate(job: Job, out: Path, truth: Path) -> str:
-    """Make a run; return why there is none, which is empty if there is one. The truth is written last."""
+def simulate(job: Job, out: Path) -> str:
+    """Make a run; return why there is none, which is empty if there is one. It writes its truth last."""
     world = simulator()
     try:
         with limited(SIMULATE_SECONDS):
-            written = world.simulate(
+            world.simulate(
                 family=job.family,
                 faults=dict(job.faults),
                 control=job.control,
@@ -105,7 +103,6 @@ def simulate(job: Job, out: Path, truth: Path) -> str:
         return f"{UNREACHABLE}: {error}"
     except Exception as error:  # noqa: BLE001 - one job that it cannot make is told and must not cost the others
         return f"the simulator crashed: {type(error).__name__}: {error}"
-    truth.write_text(json.dumps(written), "utf-8")
     return ""
 
 
@@ -126,14 +123,12 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def diagnose(truth: Mapping[str, Any], path: Path) -> Outcome:
-    """Ask whyidle as a notebook does. A crash is a result."""
-    try:
-        with limited(DIAGNOSE_SECONDS):
-            return judge_one(truth, whyidle.diagnose([path]))
-    except WhyIdleError as error:
-        return judge_failure(truth, "refused", error.message)
-    except Exception as error:  # noqa: BLE001
-        return judge_failure(truth, "crash", f"{type(error).__name__}: {error}")
+    """Ask whyidle, for no longer than it may take."""
+    with limited(DIAGNOSE_SECONDS):
+        report = report_on(path)
+    if isinstance(report, NoReport):
+        return judge_failure(truth, report.failure, report.why)
+    return judge_one(truth, report)
 
 
 def ask_peer(peer: str, python: str, run: Path, folder: Path) -> PeerSaid:

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import whyidle
 from scoring.records import Failure, Outcome, Said, Truth, truth_of
+from whyidle.errors import WhyIdleError
 from whyidle.model.finding import Report
+
+
+@dataclass(frozen=True, slots=True)
+class NoReport:
+    """Why there is no report."""
+
+    failure: Failure
+    why: str
+
+
+def report_on(path: Path, diagnose: Callable[[list[str | Path]], Report] = whyidle.diagnose) -> Report | NoReport:
+    """Ask whyidle as a notebook does. A crash is a result."""
+    try:
+        return diagnose([path])
+    except WhyIdleError as error:
+        return NoReport("refused", error.message)
+    except Exception as error:  # noqa: BLE001 - what a scoreboard is for
+        return NoReport("crash", f"{type(error).__name__}: {error}")
 
 
 def judge_one(truth: Truth | Mapping[str, Any], report: Report) -> Outcome:

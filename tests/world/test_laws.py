@@ -16,7 +16,7 @@ import world
 from world import truth
 from world.calibrate import calibrate
 from world.job import Data, Every, Job
-from world.nets import FAMILIES, Work
+from world.nets import Work
 from world.process import COLLECTIVES, Process
 from world.simulation import Run, run
 
@@ -26,7 +26,7 @@ FEW = settings(max_examples=20, deadline=None)
 def jobs() -> st.SearchStrategy[Job]:
     return st.builds(
         Job,
-        family=st.sampled_from(sorted(FAMILIES)),
+        family=st.sampled_from(sorted(world.FAMILIES)),
         gpu_name=st.sampled_from(sorted(world.GPUS)),
         ranks=st.sampled_from((1, 1, 2, 3)),
         seed=st.integers(0, 99),
