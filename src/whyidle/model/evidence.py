@@ -104,6 +104,167 @@ class Trace:
     kind: str = ""  # the format, as the JSON report calls it: Reader.kind
 
 
+class Record(IntEnum):
+    """What a record of a process is. docs/run-directory.md describes each, with its flags and its value."""
+
+    BATCH = 1
+    STEP = 2
+    FORWARD = 3
+    BACKWARD = 4
+    SAVE = 5
+    ITERATE = 6
+    SCALE = 7
+    PROFILE = 8
+    COLLECT = 9
+    GPU = 10
+    WATCH = 11
+    RANGE = 12
+    COUNT = 13
+    ENVIRONMENT = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of the job that was watched."""
+
+    node: str  # the machine's folder name: tells equal pids of two machines apart
+    pid: int
+    started: int  # ns, CLOCK_MONOTONIC of its machine, when its first record was written
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    restart: int | None = None  # of an elastic launcher
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A setting, and where it was seen."""
+
+    name: str
+    value: Value
+    where: str = ""  # "train.py:12", or what told it: "NVML", "cgroup v2 cpu.max"
+    subject: str = ""  # of what, where there are several: "loader 0", "gpu 3"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSite:
+    """A line of the job's code at which the host waited for the device, in the steps that were watched for it."""
+
+    file: str
+    line: int
+    function: str
+    operation: str  # what waited, as PyTorch calls it; empty where it does not say
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Where a worker was found in samples of its stack, innermost frame first: (file, line, function)."""
+
+    frames: tuple[tuple[str, int, str], ...]
+    count: int
+    state: str  # cpu, read, lock, sleep or other
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What one worker process of a DataLoader did."""
+
+    loader: int
+    worker: int
+    pid: int
+    fetches: int  # batches
+    fetch_s: float  # in all of them
+    fetch_squares: float  # sum of squares of their durations, s^2
+    cpu_s: float  # of the process while it made them
+    run_delay_s: float  # ready to run in that time, and waiting for a CPU
+    cpus_allowed: int | None = None
+    threads: int | None = None  # that PyTorch may use in it
+    stacks: tuple[Stack, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderSettings:
+    """The arguments of a DataLoader, as far as they were seen; None is not known."""
+
+    loader: int
+    where: str = ""
+    kind: str = ""  # class of the loader
+    dataset: str = ""  # class of its data set
+    dataset_path: str = ""
+    file_system: str = ""
+    batch_size: int | None = None
+    num_workers: int | None = None
+    pin_memory: bool | None = None
+    prefetch_factor: int | None = None
+    persistent_workers: bool | None = None
+    length: int | None = None  # batches per epoch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepLog:
+    """What a process was seen to do around its steps: records, in order of their start, and what it was set to.
+
+    All columns have the same length. The clock is CLOCK_MONOTONIC of its machine.
+    """
+
+    path: str
+    process: Process
+    kind: NDArray[np.uint8]  # Record
+    flags: NDArray[np.uint8]
+    thread: NDArray[np.uint16]
+    sequence: Ints
+    start: Ints  # ns
+    duration: Ints  # ns
+    value: Ints
+    lost: int = 0  # records that were written and are not here
+    facts: tuple[Fact, ...] = ()
+    loaders: tuple[LoaderSettings, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    sync_sites: tuple[SyncSite, ...] = ()
+    sync_steps: int = 0  # steps that were watched for synchronisations
+    graph_breaks: Mapping[str, int] = field(default_factory=dict)  # by reason
+    recompilations: Mapping[str, int] = field(default_factory=dict)  # by reason
+    trace: str = ""  # name of the trace that it recorded
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """A counter over time, of a device, a process, or (both None) a machine. The unit is part of its name."""
+
+    name: str  # as the column is called: "utilization_percent", "cpu_busy_s"
+    node: str
+    time: Ints  # ns, CLOCK_MONOTONIC of the machine
+    value: NDArray[np.float64]  # NaN where not measured
+    device: int | None = None
+    pid: int | None = None
+    role: str = ""  # of a process: rank, worker or other
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine on which the job was watched."""
+
+    name: str  # of its folder
+    path: str
+    host: str
+    command: tuple[str, ...]
+    started: int  # ns, CLOCK_MONOTONIC
+    wall: int  # ns since 1970, the same moment
+    ended: int | None = None  # ns, CLOCK_MONOTONIC; None while it runs, or where the recording was cut off
+    exit_code: int | None = None
+    signal: int | None = None
+    facts: tuple[Fact, ...] = ()  # of the machine and its GPUs
+    nvml: str = ""  # "ok", or why there is none
+    not_captured: tuple[str, ...] = ()  # processes that could not be watched, and what to do
+    warnings: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Ignored:
     """A file that was not judged, and why."""
@@ -117,5 +278,8 @@ class Run:
     """Evidence of one job."""
 
     traces: tuple[Trace, ...] = ()  # one per rank, by rank
+    logs: tuple[StepLog, ...] = ()  # one per process that trained, by rank
+    series: tuple[Series, ...] = ()
+    nodes: tuple[Node, ...] = ()  # machines on which `whyidle run` watched the job
     ignored: tuple[Ignored, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -34,6 +34,12 @@ SAME_RANKS = "record all ranks together, in steps that do the same"
 SPEEDS = "record collectives of 16 MiB and more on GPUs that whyidle knows the links of, with PyTorch 2.3 or later"
 TRAINING = "record forward, backward and Optimizer.step, with ProfilerActivity.CPU as well as CUDA"
 RANKS = "record all ranks together, two steps or more"
+LOG = "run the job under `whyidle run`"
+LOG_WORKERS = "run the job under `whyidle run`, with a DataLoader that has workers"
+LOG_GPU = "run the job under `whyidle run`, on a machine with an NVIDIA GPU"
+LOG_CUDA = "run the job under `whyidle run`, on a GPU"
+LOOK = "run the job under `whyidle run --workers`"
+LINUX = "run the job under `whyidle run`, on Linux"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
 
 CATALOG: dict[str, Quantity] = {
@@ -169,6 +175,88 @@ CATALOG: dict[str, Quantity] = {
     "late_steps": Quantity("steps", "steps in which a rank comes late", RANKS),
     "late_different_ranks": Quantity("ranks", "ranks that come last in one of these", RANKS),
     "late_ranks": Quantity("text", "the ranks that nearly always come late; empty if there are none", RANKS),
+    # what a job that was watched by `whyidle run` did around its steps, from the first to the last; of the rank that waits longest for data
+    "watched_s": Quantity("s", "length of the watched time, from the end of the first step to the end of the last", LOG),
+    "watched_steps": Quantity("steps", "steps in it", LOG),
+    "on_gpu": Quantity("bool", "the job computes on a GPU", LOG),
+    "host_data_share": Quantity("of watched", "the training thread waits for a batch, GPU busy or not", LOG),
+    "host_prepare_share": Quantity("of watched", "between a batch and the forward pass: copies to the GPU, preparation", LOG),
+    "host_forward_share": Quantity("of watched", "in the forward pass of training", LOG),
+    "host_backward_share": Quantity("of watched", "in the backward pass", LOG),
+    "host_optimizer_share": Quantity("of watched", "in Optimizer.step, less what of the above lies in it", LOG),
+    "host_save_share": Quantity("of watched", "in torch.save and other writers of checkpoints", LOG),
+    "host_evaluation_share": Quantity("of watched", "evaluation: forward passes without gradients, and the batches for them", LOG),
+    "host_start_share": Quantity("of watched", "in DataLoader.__iter__, where workers start", LOG),
+    "host_gc_share": Quantity("of watched", "in the garbage collector, whatever else is under way", LOG),
+    "host_environment_share": Quantity("of watched", "in the step of a reinforcement-learning environment", LOG),
+    "host_other_share": Quantity("of watched", "in none of these: the rest of the loop", LOG),
+    "startup_s": Quantity("s", "from the start of the command to the end of the first step", LOG),
+    "samples_per_s": Quantity("samples/s", "over the watched time, all ranks together", LOG),
+    "tokens_per_s": Quantity("tokens/s", "over the watched time, all ranks together", LOG),
+    # what of it the GPU waited for (of a job without a GPU: the whole of it)
+    "lost_data_zero_share": Quantity("of watched", "waiting for a loader without workers", LOG),
+    "lost_data_workers_share": Quantity("of watched", "waiting for a loader's workers, but for the first batch of each epoch", LOG),
+    "lost_data_first_share": Quantity("of watched", "waiting for the first batch of each epoch, and for workers to start", LOG),
+    "lost_data_other_share": Quantity("of watched", "waiting for data that comes from no DataLoader of PyTorch: the time between steps in which nothing is known to run", LOG),
+    "lost_save_share": Quantity("of watched", "writing checkpoints", LOG),
+    "lost_evaluation_share": Quantity("of watched", "evaluating while the GPU waits: for its data, its metrics", LOG),
+    "saves": Quantity("count", "checkpoints written in the watched time", LOG),
+    "save_bytes_per_s": Quantity("B/s", "how fast they were written", LOG),
+    "evaluations": Quantity("count", "evaluations in the watched time", LOG),
+    "epochs": Quantity("count", "times that the training loader was begun in the watched time", LOG),
+    "batches_per_epoch": Quantity("batches", "of the training loader", LOG),
+    # the loader that the training waits for, and its workers
+    "num_workers": Quantity("workers", "of the training loader", LOG),
+    "persistent_workers": Quantity("bool", "the training loader keeps its workers between epochs", LOG),
+    "prefetch_factor": Quantity("batches", "that each worker makes ahead", LOG_WORKERS),
+    "batch_seconds": Quantity("s", "mean time in which one worker, or the training process where there is none, makes a batch", LOG),
+    "batch_spread": Quantity("ratio", "sd over mean of that time", LOG),
+    "batch_cpu_share": Quantity("of batch_seconds", "computing", LINUX),
+    "batch_run_delay_share": Quantity("of batch_seconds", "ready to compute, waiting for a CPU", LINUX),
+    "batch_blocked_share": Quantity("of batch_seconds", "neither: waiting for storage, the network or a lock", LINUX),
+    "look_read_share": Quantity("of samples", "workers in a call that reads files or sockets", LOOK),
+    "look_lock_share": Quantity("of samples", "workers waiting for a lock or a queue of their own", LOOK),
+    "look_site": Quantity("text", "the line of the user's code in which workers spend most time: file:line function", LOOK),
+    "storage_read_bytes_per_s": Quantity("B/s", "read from storage by the job's processes, not from the page cache", LINUX),
+    "data_file_system": Quantity("text", "file system of the data set", LINUX),
+    # CPUs
+    "cpus_allowed": Quantity("CPUs", "that the job may use at once: the least of affinity and quota", LINUX),
+    "cpus_online": Quantity("CPUs", "of the machine", LINUX),
+    "cpu_quota": Quantity("CPUs", "quota of the job's control group; the machine's CPUs where there is none", LINUX),
+    "job_cpu_share": Quantity("of cpus_allowed", "CPU time of the job's processes", LINUX),
+    "cpu_throttled_share": Quantity("of watched", "the control group was held back by its quota", LINUX),
+    "cpu_pressure_share": Quantity("of watched", "some task waited for a CPU (PSI)", LINUX),
+    "io_pressure_share": Quantity("of watched", "some task waited for storage (PSI)", LINUX),
+    "worker_cpus_allowed": Quantity("CPUs", "that a worker of the loader may use, by its affinity", LINUX),
+    "affinity_narrowed": Quantity("bool", "the job's affinity is narrower than that of the shell that started it", LINUX),
+    "compute_threads": Quantity("threads", "that all processes of the job on a machine let PyTorch use at once: ranks and workers", LOG),
+    "main_run_delay_share": Quantity("of watched", "the training thread is ready to run and waits for a CPU", LINUX),
+    "main_cpu_share": Quantity("of watched", "CPU time of the training process's main thread", LINUX),
+    "loading_thread_slowdown": Quantity("times", "how much longer the steps' own work takes while another thread of the process makes a batch", LOG),
+    "numa_mismatch": Quantity("bool", "the process may run only on CPUs of another NUMA node than its GPU's", LOG_GPU),
+    "tracing": Quantity("text", "a debugger, tracer or coverage tool that looks at every line or call; empty if there is none", LOG),
+    "gc_collections": Quantity("count", "full garbage collections in the watched time", LOG),
+    # the GPU's counters while it was watched
+    "utilization_mean_share": Quantity("of watched", "some kernel ran, by NVML's samples; mean of the job's GPUs", LOG_GPU),
+    "clock_share": Quantity("of maximum", "median SM clock of the samples in which the GPU is busy", LOG_GPU),
+    "throttle_thermal_share": Quantity("of busy samples", "slowed for its temperature, or by the hardware", LOG_GPU),
+    "throttle_power_share": Quantity("of busy samples", "slowed by its power limit", LOG_GPU),
+    "power_limit_share": Quantity("of default", "power limit that is set", LOG_GPU),
+    "temperature_c": Quantity("°C", "median of the samples in which the GPU is busy", LOG_GPU),
+    "foreign_share": Quantity("of samples", "a process that is not the job's is on one of its GPUs", LOG_GPU),
+    "foreign_memory_bytes": Quantity("B", "that such processes hold, at most", LOG_GPU),
+    "gpus_on_host": Quantity("GPUs", "that NVML sees", LOG_GPU),
+    "pcie_width_share": Quantity("of maximum", "PCIe lanes in use, of the GPU with the fewest", LOG_GPU),
+    # PyTorch's own counters
+    "alloc_retries": Quantity("count", "times that the allocator had to free its cache and try again, in the watched time", LOG_CUDA),
+    "device_allocations_per_step": Quantity("per step", "cudaMalloc calls of the allocator, in the second half of the watched time", LOG_CUDA),
+    "graphs": Quantity("graphs", "that torch.compile made", LOG),
+    "graph_breaks": Quantity("count", "places at which torch.compile had to leave the graph", LOG),
+    "graph_break_reason": Quantity("text", "the most frequent reason for that", LOG),
+    "recompilations_late": Quantity("count", "functions compiled again in the second half of the watched time", LOG),
+    "compile_late_share": Quantity("of watched", "compiling, in the second half of the watched time", LOG),
+    "recompile_reason": Quantity("text", "the most frequent reason for that", LOG),
+    "sync_site": Quantity("per step", "synchronisations at a line of the job's code (the subject)", LOG_CUDA),
 }  # fmt: skip
 
 
