@@ -1,11 +1,11 @@
 """What watching costs the job that is watched, in its own process, next to a step of 10 ms.
 
-    python bench/overhead.py                    # CPU time, bare and watched in turns; a few minutes
-    python bench/overhead.py --callgrind        # and instructions, which noise does not touch (needs valgrind; +10 minutes)
+    python bench/overhead.py                # CPU time, bare and watched in turns; a few minutes
+    python bench/overhead.py --callgrind    # and instructions, which noise does not touch (needs valgrind; +10 minutes)
 
-`bench/jobs/tiny.py` has a step of everything that is hooked (a batch, a forward and a backward pass, an optimizer step) and
-hardly any work. What a watched step takes longer than a bare one is what watching adds to any step of that kind, however
-long: the goal is under 1% of 10 ms. The profiler's window is another matter: it happens once, and its cost is the
+`bench/jobs/tiny.py` has a step of everything that is hooked (a batch, a forward and a backward pass, an optimizer step)
+and hardly any work. What a watched step takes longer than a bare one is what watching adds to any step of that kind,
+however long: the goal is under 1% of 10 ms. The profiler's window is another matter: it happens once, and its cost is the
 time for which the job stands still while it starts and stops.
 """
 
@@ -54,11 +54,15 @@ def cpu_time(folder: Path, rounds: int) -> None:
     added = [after - before for before, after in pairs]
     low, high = min(added), max(added)
     typical = statistics.median(added)
-    print(f"CPU time    bare {statistics.median(bare for bare, _ in pairs):7.1f} us/step", end="")
-    print(f"   added {typical:6.1f} us ({low:.1f} to {high:.1f} in {rounds} pairs)", end="")
     print(
-        f"   {typical / STEP_US:.2%} of a 10 ms step; goal {GOAL:.0%}: {'met' if typical < GOAL * STEP_US else 'MISSED'}"
+        f"CPU time    bare {statistics.median(bare for bare, _ in pairs):.1f} us/step, "
+        f"added {typical:.1f} us ({low:.1f} to {high:.1f} in {rounds} pairs): "
+        f"{typical / STEP_US:.2%} of a 10 ms step; goal {GOAL:.0%} {verdict(typical < GOAL * STEP_US)}"
     )
+
+
+def verdict(met: bool) -> str:
+    return "met" if met else "MISSED"
 
 
 def instructions(folder: Path) -> None:
@@ -92,16 +96,13 @@ def profiler(folder: Path) -> None:
     """Print for how long the profiler's window held the job up."""
     place = folder / "profiler"
     run([*watched(place, "--trace-after", "50"), sys.executable, str(JOB), "--blocks", "2"])
-    held = []
-    for events in place.rglob("*.events"):
-        data = events.read_bytes()[4096:]
-        for at in range(0, len(data) - 31, 32):
-            if data[at] == PROFILE:
-                held.append(int.from_bytes(data[at + 16 : at + 24], "little") / 1e6)
-    total = sum(held)
-    said = ", ".join(f"{ms:.1f}" for ms in held)
+    records = b"".join(events.read_bytes()[4096:] for events in place.rglob("*.events"))
+    at = [offset for offset in range(0, len(records) - 31, 32) if records[offset] == PROFILE]
+    held = [int.from_bytes(records[offset + 16 : offset + 24], "little") / 1e6 for offset in at]
+    total, said = sum(held), ", ".join(f"{ms:.1f}" for ms in held)
     print(
-        f"profiler    held the job up {total:.1f} ms ({said}); goal {STALL_MS:.0f}: {'met' if held and total < STALL_MS else 'MISSED'}"
+        f"profiler    held the job up {total:.1f} ms ({said}); "
+        f"goal {STALL_MS:.0f} ms {verdict(bool(held) and total < STALL_MS)}"
     )
 
 
