@@ -1,4 +1,4 @@
-"""What the tests of the collector share: a stand-in for NVML, made-up machines, rings written as the contract has it."""
+"""What the tests of the collector share: a stand-in for NVML, made-up machines, rings as the contract has them."""
 
 from __future__ import annotations
 
@@ -62,6 +62,30 @@ def tree(tmp_path: Path) -> Tree:
         return root
 
     return make
+
+
+def process(
+    pid: int,
+    parent: int = 1,
+    name: str = "python",
+    *,
+    cpu_ticks: int = 1000,
+    started: int = 5,
+    state: str = "S",
+    command: str = "python train.py",
+    environ: str = "",
+    blocked_ticks: int = 0,
+) -> dict[str, str | bytes]:
+    """Return the files of a process, for `tree`."""
+    words = [state, parent, *[0] * 7, 6, 0, cpu_ticks, 0, 0, 0, 20, 0, 3, 0, started, 0, 100, *[0] * 17, blocked_ticks]
+    return {
+        f"proc/{pid}/stat": f"{pid} ({name}) {' '.join(map(str, words))}\n",
+        f"proc/{pid}/cmdline": command.replace(" ", "\0") + "\0",
+        f"proc/{pid}/environ": environ.replace(" ", "\0"),
+        f"proc/{pid}/schedstat": "2500000000 500000000 77\n",
+        f"proc/{pid}/io": "rchar: 900\nwchar: 1\nread_bytes: 512\nwrite_bytes: 4096\n",
+        f"proc/{pid}/status": "Name:\tx\nCpus_allowed_list:\t0-3\n",
+    }
 
 
 class RingWriter:

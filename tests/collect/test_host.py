@@ -10,7 +10,11 @@ import pytest
 from tests.collect.conftest import Tree
 from whyidle.collect.host import COLUMNS, TICKS_PER_S, Host
 
-STAT = "cpu  100 20 30 4000 50 6 7 8 9 1\ncpu0 50 10 15 2000 25 3 3 4 4 0\ncpu1 50 10 15 2000 25 3 4 4 5 1\nprocs_running 3\n"
+STAT = """cpu  100 20 30 4000 50 6 7 8 9 1
+cpu0 50 10 15 2000 25 3 3 4 4 0
+cpu1 50 10 15 2000 25 3 4 4 5 1
+procs_running 3
+"""
 DISKS = """ 259 0 nvme0n1 10 0 100 1 20 0 200 2 0 3 4
  259 1 nvme0n1p1 10 0 100 1 20 0 200 2 0 3 4
    8 0 sda 1 0 11 1 2 0 22 2 0 3 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import tempfile
 from pathlib import Path
@@ -258,6 +259,7 @@ def test_garbage_never_raises(noise: bytes, written: int, capacity: int, length:
         for file, content in files.items():
             (folder / file).write_bytes(content)
         (folder / "5-1.ring").mkdir()
+        os.mkfifo(folder / "6-1.ring")
         warnings: list[str] = []
         rings = Rings(folder, folder, warnings.append)
         for dead in (False, True, True):

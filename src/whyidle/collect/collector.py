@@ -6,6 +6,7 @@ here may hold up the job or change how it ends: what cannot be recorded is a war
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -225,7 +226,8 @@ class Collector:
             part.write_text(text + "\n", "utf-8")
             part.replace(self._folder / "node.json")
         except OSError as error:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink()
             self.warn(f"node.json cannot be written: {error.strerror or error}")
             return
         self._written = text

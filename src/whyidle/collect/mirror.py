@@ -6,6 +6,7 @@ Rings must not lie on a network file system; so the processes write everything i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -63,11 +64,10 @@ class Mirror:
         try:
             shutil.copyfile(path, part)
             part.replace(self._target / path.name)
-        except FileNotFoundError:
-            part.unlink(missing_ok=True)
-            return False
         except OSError as error:
-            part.unlink(missing_ok=True)
-            self._warn(f"{path.name} stays in {path.parent}: it cannot be copied: {error.strerror or error}")
+            with contextlib.suppress(OSError):
+                part.unlink()
+            if path.exists():  # and was not replaced this moment
+                self._warn(f"{path.name} stays in {path.parent}: it cannot be copied: {error.strerror or error}")
             return False
         return True

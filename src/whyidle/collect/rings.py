@@ -7,6 +7,7 @@ its owner cuts short would otherwise kill the reader.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import struct
@@ -168,7 +169,7 @@ class Ring:
             OSError: the records cannot be written; the next call tries again.
         """
         try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # it might be a pipe
         except OSError:
             return
         try:
@@ -268,7 +269,8 @@ class Rings:
                 self._warn(f"the records of the job's processes cannot be written: {error.strerror or error}")
                 continue
             if dead and ring.drained and ring.stale:
-                ring.path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    ring.path.unlink()
                 del self._rings[identity]
 
     def _look(self) -> None:
