@@ -274,7 +274,11 @@ class Gpus:
 
     def _processes(self, gpu: _Gpu, job: Collection[int]) -> tuple[Number, Number, Number]:
         """Return processes of the job and others on a GPU, and the memory that the others hold, in bytes."""
-        running = None if gpu.facts.mig else self._ask(gpu, "nvmlDeviceGetComputeRunningProcesses")
+        if gpu.facts.mig:
+            return None, None, None
+        running = self._ask(gpu, "nvmlDeviceGetComputeRunningProcesses_v3")
+        if running is None:  # before driver 510
+            running = self._ask(gpu, "nvmlDeviceGetComputeRunningProcesses_v2")
         if running is None:
             return None, None, None
         # NVML may count in the machine's process ids, which say nothing in a container that has its own.
