@@ -2,7 +2,7 @@
 
 Any question may go unanswered: virtual machines, MIG and consumer cards each refuse others. What is refused for good is
 not asked again; a GPU that no longer answers is left alone. A question may also hang, with a GPU that fell off its bus;
-so the collector asks from a thread of its own.
+so the collector asks in a thread.
 """
 
 from __future__ import annotations
