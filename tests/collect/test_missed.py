@@ -59,7 +59,7 @@ def test_an_emptied_environment(tree: Tree) -> None:
 
 
 def test_an_overwritten_path(tree: Tree, tmp_path: Path) -> None:
-    (missed,) = Job(tree, training(10, environ=f"WHYIDLE_CAPTURE={tmp_path}/root/capture PYTHONPATH=/mine")).look()
+    (missed,) = Job(tree, training(10, environ=f"WHYIDLE_CAPTURE={tmp_path}/machine/capture PYTHONPATH=/mine")).look()
     assert missed.why == "PYTHONPATH was set anew after whyidle had added to it"
 
 
