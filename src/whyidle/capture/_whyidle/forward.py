@@ -166,7 +166,7 @@ def _first_call(search: _Search, torch: Any) -> Any:
 def _watch(kind: Any, torch: Any) -> None:
     """Give a class a `__call__` that records calls of its outermost objects."""
     own = vars(kind).get("__call__")
-    if not getattr(own, "_whyidle", False):
+    if not hooks.is_ours(own):
         hooks.replace(kind, "__call__", hooks.gated(kind, "__call__", own, hooks.compiling_test(torch), _begin))
 
 
