@@ -28,6 +28,9 @@ HOOKS = {
     "lightning.pytorch.loops.evaluation_loop": ("ranges",),
     "pytorch_lightning.loops.evaluation_loop": ("ranges",),
     "gymnasium.core": ("environment",),
+    "gymnasium.vector.vector_env": ("environment",),
+    "gym.core": ("environment",),
+    "gym.vector.vector_env": ("environment",),
 }
 
 

@@ -6,6 +6,7 @@ compiler where it is called between compiled parts: graphs and graph breaks are 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -54,11 +55,16 @@ def replace(owner: Any, name: str, wrapper: Any) -> None:
     if getattr(before, "_whyidle", False):
         return
     original = getattr(owner, name)
+    as_double(wrapper, original)
+    setattr(owner, name, wrapper)
+    _replaced.append((owner, name, before, wrapper))
+
+
+def as_double(wrapper: Any, original: Any) -> None:
+    """Make a wrapper look like what it wraps, and be left alone by torch.compile."""
     functools.update_wrapper(wrapper, original)
     wrapper._whyidle = True
     skip_compiling(wrapper)
-    setattr(owner, name, wrapper)
-    _replaced.append((owner, name, before, wrapper))
 
 
 def replace_same(owner: Any, name: str, wrapper: Any) -> None:
@@ -84,6 +90,56 @@ def restore() -> None:
     del _replaced[:]
     while _undo:
         _safely(_undo.pop())
+    del _after_step[:], _after_iterate[:], waits[:]
+
+
+class _Gate:
+    """What a wrapper inside a user's class asks first.
+
+    Such a class may be pickled by value (cloudpickle, dill), wrapper and all, and loaded where there is no whyidle.
+    There the gate is a function of the standard library that returns None, whatever it is given: closed.
+    """
+
+    __slots__ = ("begin",)
+
+    def __init__(self, begin: Callable[[Any], Any]) -> None:
+        self.begin = begin
+
+    def __call__(self, target: Any) -> Any:
+        return self.begin(target)
+
+    def __reduce__(self) -> Any:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def gated(
+    kind: Any, name: str, own: Any, is_compiling: Callable[[], bool], begin: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    """Return a method for a class that may be the user's; it refers to nothing of ours except through a gate.
+
+    Args:
+        kind: the class.
+        name: of the method.
+        own: what the class has there itself; None where it inherits. Then the method is looked up at each call, since
+            others (torch.fx) exchange it for a while.
+        is_compiling: see `compiling_test`.
+        begin: called with the object; returns None, or something with an `end()`.
+    """
+    gate = _Gate(begin)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or (call := gate(self)) is None:
+            return own(self, *args, **kwargs) if own is not None else getattr(super(kind, self), name)(*args, **kwargs)
+        try:
+            return own(self, *args, **kwargs) if own is not None else getattr(super(kind, self), name)(*args, **kwargs)
+        except BaseException as error:
+            if error.__traceback__ is not None:
+                error.__traceback__ = error.__traceback__.tb_next
+            raise
+        finally:
+            call.end()
+
+    return method
 
 
 def hide(error: BaseException) -> None:

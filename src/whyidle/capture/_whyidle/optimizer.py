@@ -9,27 +9,33 @@ from __future__ import annotations
 import sys
 import weakref
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Callable
 
 from _whyidle import hooks, record
 from _whyidle.ring import STEP
 
 MOST = 65_535  # optimizers with a number of their own
 _known: dict[int, list[Any]] = {}  # id -> [weak reference, number, start of its current step, ns, or 0]
-_numbers = 0
+numbers = 0  # given so far
+_after_making: list[Callable[[], None]] = []
 stepped_since_update: set[int] = set()  # ids of optimizers; `scaler` empties it
 
 
 def _entry(optimizer: Any) -> list[Any]:
     """Return what is known of an optimizer; ids come back, so a dead one is forgotten first."""
-    global _numbers
+    global numbers
     key = id(optimizer)
     entry = _known.get(key)
     if entry is None or entry[0]() is not optimizer:
-        entry = [weakref.ref(optimizer, lambda _: _known.pop(key, None)), min(_numbers, MOST), 0]
-        _numbers += 1
+        entry = [weakref.ref(optimizer, lambda _: _known.pop(key, None)), min(numbers, MOST), 0]
+        numbers += 1
         _known[key] = entry
     return entry
+
+
+def after_making(callback: Callable[[], None]) -> None:
+    """Have `callback()` called whenever an optimizer was made: training is about to begin."""
+    _after_making.append(callback)
 
 
 def install(torch: Any) -> None:
@@ -69,26 +75,39 @@ def _hook_all(module: Any, before_step: Any, after_step: Any) -> None:
         return
     for function in (before_step, after_step):
         hooks.skip_compiling(function)
-    if hasattr(module, "register_optimizer_step_pre_hook") and hasattr(module, "register_optimizer_step_post_hook"):
+    hooked = hasattr(module, "register_optimizer_step_pre_hook") and hasattr(
+        module, "register_optimizer_step_post_hook"
+    )
+    if hooked:
         for handle in (
             module.register_optimizer_step_pre_hook(before_step),
             module.register_optimizer_step_post_hook(after_step),
         ):
             hooks.on_restore(handle.remove)
-    else:
-        _wrap_steps(module.Optimizer, before_step, after_step)
+
+    def made(optimizer: Any) -> None:
+        if not hooked:  # a torch without hooks for all optimizers: wrap the `step` of each class that is used
+            _wrap_step(type(optimizer), before_step, after_step)
+        for callback in _after_making:
+            callback()
+
+    _wrap_init(module.Optimizer, made)
     module._whyidle = True
     hooks.on_restore(lambda: delattr(module, "_whyidle"))
+    hooks.on_restore(_after_making.clear)
 
 
-def _wrap_steps(base: Any, before_step: Any, after_step: Any) -> None:
-    """For a torch without hooks for all optimizers: wrap the `step` of each class of which an object is made."""
-    initialize = base.__init__
+def _wrap_init(base: Any, made: Callable[[Any], None]) -> None:
+    original = base.__init__
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        initialize(self, *args, **kwargs)
         try:
-            _wrap_step(type(self), before_step, after_step)
+            original(self, *args, **kwargs)
+        except BaseException as error:
+            hooks.hide(error)
+            raise
+        try:
+            made(self)
         except Exception:
             record.note_error()
 

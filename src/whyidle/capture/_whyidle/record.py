@@ -75,9 +75,12 @@ def _put_first(kind: int, start: int, duration: int, value: int, flags: int) -> 
             if _is_worker():
                 _turn_off()
                 return -1
-            if kind not in (_ARMING_CHILD if _is_child() else _ARMING) and len(_held) < HELD:
-                _held.append((kind, start, duration, value, flags))
-                return -1
+            if kind not in (_ARMING_CHILD if _is_child() else _ARMING):
+                if len(_held) < HELD:
+                    _held.append((kind, start, duration, value, flags))
+                    return -1
+                if kind not in _ARMING:
+                    return -1
             _open()
         return -1 if _ring is None else _ring.put(kind, start, duration, value, flags)
 
