@@ -123,7 +123,7 @@ def at_end(callback: Callable[[], None]) -> None:
     Processes that `multiprocessing` started run its finalizers and not atexit's, so both are asked.
     """
     pid = os.getpid()
-    done = []
+    done: list[bool] = []
 
     def guarded() -> None:
         if done or os.getpid() != pid:

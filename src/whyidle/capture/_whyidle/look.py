@@ -21,7 +21,19 @@ DEEPEST = 12  # frames kept of a stack
 MOST_STACKS = 200  # told apart
 WRITTEN = 16  # stacks, the most frequent
 
-READ = ("read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "openat", "open", "newfstatat", "stat", "fstat")
+READ: tuple[str, ...] = (
+    "read",
+    "pread64",
+    "readv",
+    "preadv",
+    "recvfrom",
+    "recvmsg",
+    "openat",
+    "open",
+    "newfstatat",
+    "stat",
+    "fstat",
+)
 READ += ("statx", "getdents64", "lseek", "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "connect")
 READ += ("sendfile", "copy_file_range", "io_uring_enter", "io_getevents", "mmap", "madvise", "fadvise64")
 LOCK = ("futex", "flock", "fcntl", "semop", "semtimedop")
@@ -44,7 +56,7 @@ AARCH64 |= {"newfstatat": 79, "fstat": 80, "statx": 291, "getdents64": 61, "lsee
 AARCH64 |= {"epoll_pwait": 22, "connect": 203, "sendfile": 71, "copy_file_range": 285, "io_uring_enter": 426}
 AARCH64 |= {"io_getevents": 4, "mmap": 222, "madvise": 233, "fadvise64": 223, "futex": 98, "flock": 32, "fcntl": 25}
 AARCH64 |= {"semop": 193, "semtimedop": 192, "nanosleep": 101, "clock_nanosleep": 115}
-CALLS = {"x86_64": X86_64, "AMD64": X86_64, "aarch64": AARCH64}.get(platform.machine(), {})
+CALLS: dict[str, int] = {"x86_64": X86_64, "AMD64": X86_64, "aarch64": AARCH64}.get(platform.machine(), {})
 STATES = {
     CALLS[name]: state
     for names, state in ((READ, "read"), (LOCK, "lock"), (SLEEP, "sleep"))

@@ -11,7 +11,18 @@ from typing import Any, Optional, Union
 Value = Union[bool, int, float, str]
 Named = tuple[str, Optional[Value]]
 
-PATHS = ("root", "path", "data_dir", "data_path", "data_root", "root_dir", "folder", "directory", "dir", "dirname")
+PATHS: tuple[str, ...] = (
+    "root",
+    "path",
+    "data_dir",
+    "data_path",
+    "data_root",
+    "root_dir",
+    "folder",
+    "directory",
+    "dir",
+    "dirname",
+)
 PATHS += ("img_dir", "image_dir", "image_folder", "file", "filename", "file_path", "filepath", "h5_path", "url", "urls")
 LISTS = ("samples", "imgs", "files", "file_list", "paths", "image_paths", "img_paths", "filenames", "data_files")
 INSIDE = ("dataset", "datasets", "_dataset", "ds", "data")  # where a data set keeps another one

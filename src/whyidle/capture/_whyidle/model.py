@@ -31,11 +31,10 @@ def optimizer(instance: Any) -> Iterator[Seen]:
     """Yield an optimizer's class and the options that change its speed."""
     yield "optimizer", type(instance).__name__, "torch"
     groups = getattr(instance, "param_groups", None) or [{}]
-    for name in ("foreach", "fused", "capturable", "differentiable"):
+    for name in ("foreach", "fused", "capturable"):
         value = groups[0].get(name)
         if value is not None:
             yield f"optimizer_{name}", bool(value), "torch"
-    yield "optimizer_groups", len(groups), "torch"
     parameter = next((one for group in groups for one in group.get("params", ())), None)
     if parameter is not None:
         yield "param_dtype", str(parameter.dtype).replace("torch.", ""), "torch"

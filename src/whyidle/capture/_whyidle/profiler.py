@@ -38,11 +38,9 @@ class Users:
     def watch(self, torch: Any, window: Window) -> None:
         """See the job's profilers come, from any of torch's ways to start one, and go."""
         module = torch.autograd.profiler
-        prepare, leave, enable = (
-            getattr(module.profile, "_prepare_trace", None),
-            module.profile.__exit__,
-            getattr(module, "_run_on_profiler_start", None),
-        )
+        prepare: Any = getattr(module.profile, "_prepare_trace", None)
+        enable: Any = getattr(module, "_run_on_profiler_start", None)
+        leave = module.profile.__exit__
 
         def _prepare_trace(profile: Any) -> Any:
             if not self.ours:
@@ -249,9 +247,8 @@ class Window:
             profile.export_chrome_trace(str(plain))
             with plain.open("rb") as source, gzip.open(packed, "wb", compresslevel=3) as target:
                 shutil.copyfileobj(source, target, 1 << 20)
-            json_bytes = plain.stat().st_size
             packed.replace(packed.with_name(name))
-            self._tell("done", why, trace=name, export_ms=1e3 * (time.monotonic() - began), bytes=json_bytes)
+            self._tell("done", why, trace=name, export_ms=1e3 * (time.monotonic() - began))
         except Exception:
             record.note_error("writing the trace")
             self._tell("failed", "the trace could not be written")

@@ -11,7 +11,7 @@ import os
 import weakref
 from typing import Any
 
-from _whyidle import facts, hooks, machine, model, place, record
+from _whyidle import facts, forward, hooks, machine, model, place, record
 
 AFTER_STEPS = 3  # by then lazy modules have parameters, and warm-up code has run
 
@@ -33,7 +33,6 @@ ENVIRONMENT = (
 
 _made: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # loaders: where each was made
 _numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-_root: list[weakref.ReferenceType[Any]] = []  # the outermost module that was called first in training
 
 
 def install(torch: Any) -> None:
@@ -47,7 +46,7 @@ def install(torch: Any) -> None:
         if steps[0] < AFTER_STEPS:
             return True
         process(torch)
-        for name, value, where in (*model.optimizer(optimizer), *model.root(torch, _root[0]() if _root else None)):
+        for name, value, where in (*model.optimizer(optimizer), *model.root(torch, trained(optimizer))):
             facts.add_setting(name, value, where)
         facts.write()
         return False
@@ -86,18 +85,14 @@ def loader(dataloader: Any, number: int) -> None:
         record.note_error()
 
 
-def root(module: Any) -> None:
-    """Remember an outermost module that the job calls; the first one in training mode is the model."""
-    if not _root and getattr(module, "training", False):
-        _root.append(weakref.ref(module))
-
-
-def number_of(dataloader: Any) -> int | None:
-    """Return the number of a loader that was iterated, None if it was not."""
-    try:
-        return _numbers.get(dataloader)
-    except TypeError:  # no weak reference to it, or it cannot be hashed
-        return None
+def trained(optimizer: Any) -> Any:
+    """Return the outermost module whose parameters an optimizer changes; None where none was seen."""
+    own = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    for reference, number in sorted(forward._known.values(), key=lambda known: known[1]):
+        module = reference() if number >= 0 else None
+        if module is not None and any(id(one) in own for one in module.parameters()):
+            return module
+    return None
 
 
 def arguments(dataloader: Any, where: str) -> dict[str, Any]:
@@ -157,7 +152,11 @@ def _watch_loaders(cls: Any) -> None:
     original = cls.__init__
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+        try:
+            original(self, *args, **kwargs)
+        except BaseException as error:
+            hooks.hide(error)
+            raise
         try:
             _made[self] = place.caller()
         except Exception:
@@ -178,7 +177,11 @@ def _watch_compile(torch: Any) -> None:
                 _add_compile(kwargs)
             except Exception:
                 record.note_error()
-        return original(*args, **kwargs)
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            hooks.hide(error)
+            raise
 
     hooks.replace(torch, "compile", compile)
 
@@ -201,7 +204,7 @@ def _watch_autocast(torch: Any) -> None:
     if cls is None:
         return
     original = cls.__enter__
-    seen = []
+    seen: list[bool] = []
 
     def __enter__(self: Any) -> Any:
         if not seen and not hooks.is_compiling() and getattr(self, "_enabled", False):

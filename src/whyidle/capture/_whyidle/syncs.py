@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-import warnings
+import warnings as standard
 from types import CodeType, FrameType
 from typing import Any, Callable
 
@@ -20,6 +20,8 @@ WATCH = 11  # kind of record
 MESSAGE = re.compile(r"called a synchronizing|Synchronization debug mode is a prototype")
 SYNC = re.compile(r"called a synchronizing")
 MOST_SITES = 200
+
+warnings: Any = standard  # what it has beyond its documentation differs between versions
 
 Site = tuple[str, int, str, str]  # file, line, function, operation
 
@@ -52,12 +54,12 @@ class Ear:
     def close(self) -> None:
         """Put everything back, in every list of filters that the job may still come back to."""
         if getattr(warnings, "_showwarnmsg", None) == self._shown:
-            warnings._showwarnmsg = self._show  # type: ignore[attr-defined]
+            warnings._showwarnmsg = self._show
         if getattr(warnings, "_add_filter", None) == self._added:
-            warnings._add_filter = self._add  # type: ignore[attr-defined]
+            warnings._add_filter = self._add
         for filters in (*self._lists, warnings.filters):
             while any(item is self._filter for item in filters):
-                filters.remove(self._filter)  # type: ignore[union-attr]
+                filters.remove(self._filter)
         self._lists.clear()
 
     def _first(self) -> None:

@@ -128,7 +128,11 @@ def install(torch: Any) -> None:
 
     def __init__(self: Any, dataloader: Any, *args: Any, **kwargs: Any) -> None:
         _tell_workers(dataloader)
-        begin(self, dataloader, *args, **kwargs)
+        try:
+            begin(self, dataloader, *args, **kwargs)
+        except BaseException as error:
+            hooks.hide(error)
+            raise
 
     hooks.replace(iterator, "__init__", __init__)
     fetchers = sys.modules.get("torch.utils.data._utils.fetch")
