@@ -286,12 +286,17 @@ class Window:
         return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
+_window: Window | None = None
+
+
 def install(torch: Any) -> None:
     """Record a window in this process, if it turns out to be one that was asked for."""
+    global _window
     options = record.options()
     if not options["trace"] or options["trace_steps"] < 1 or not hasattr(torch, "profiler"):
         return
-    window = Window(torch, options["trace_steps"], max(1, options["trace_after"]), options["trace_ranks"] == "all")
-    hooks.after_step(window.step)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=window.reset)
+    if _window is None:
+        _window = Window(torch, options["trace_steps"], max(1, options["trace_after"]), options["trace_ranks"] == "all")
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_window.reset)
+    hooks.after_step(_window.step)

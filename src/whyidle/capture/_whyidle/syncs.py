@@ -114,20 +114,25 @@ class Watch:
         self._sites: dict[Site, int] = {}
         self._known: dict[tuple[CodeType, int], str] = {}
         self._ear = Ear(self.heard)
+        self._done = False
         self.open = False
 
     def step(self, _count: int, optimizer: Any) -> bool | None:
-        """Count steps of the first optimizer that is seen; open and close the window."""
+        """Count steps of the first optimizer that is seen; open and close the window. Returns False after it."""
+        if self._done:
+            return False
         if self._anchor is None:
             self._anchor = id(optimizer)
         if id(optimizer) != self._anchor:
             return None
         if self.open:
-            return self._end_step()
+            self._end_step()
+            return None
         self._seen += 1
         if self._seen < self._after:
             return None
-        return None if self._begin() else False
+        self._done = not self._begin()
+        return None
 
     def heard(self, frame: FrameType) -> None:
         """Count a synchronisation by the line of the user's code that brought it about."""
@@ -148,6 +153,7 @@ class Watch:
         if not self.open:
             return
         self.open = _open = False
+        self._done = True
         try:
             if self._cuda.get_sync_debug_mode() == 1:  # else the job has set its own meanwhile
                 self._cuda.set_sync_debug_mode(0)
@@ -168,13 +174,13 @@ class Watch:
         self._count = 0
         return True
 
-    def _end_step(self) -> bool:
+    def _end_step(self) -> None:
         now = time.perf_counter_ns()
         self._watched += 1
         record.put(WATCH, self._started, now - self._started, self._count)
         self._started, self._count = now, 0
         if self._watched < self._steps:
-            return True
+            return
         self.close()
         names = ("file", "line", "function", "operation", "count")
         sites = sorted(self._sites.items(), key=lambda item: -item[1])
@@ -183,7 +189,6 @@ class Watch:
             {"steps": self._watched, "sites": [dict(zip(names, (*site, count))) for site, count in sites]},
         )
         facts.write()
-        return False
 
 
 _open = False
