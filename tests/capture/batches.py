@@ -1,5 +1,6 @@
 """A job whose loaders are slow for known reasons: sleep, computing, a lock, reading. Started by test_worker.py."""
 
+# ruff: noqa: T201 -- a job may print
 from __future__ import annotations
 
 import os

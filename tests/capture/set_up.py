@@ -1,5 +1,6 @@
 """A job with many settings, torch.compile included. Started by test_settings.py."""
 
+# ruff: noqa: T201 -- a job may print
 from __future__ import annotations
 
 import sys

@@ -120,12 +120,19 @@ def reasons() -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _shortened(counts: dict[str, int]) -> dict[str, int]:
-    """Return the most frequent reasons, each on one line and without the number of its compilation."""
+    """Return the most frequent reasons, each on one line."""
     short: dict[str, int] = {}
     for text, count in counts.items():
-        line = re.sub(r"\s+", " ", re.sub(r"^\d+/\d+: ", "", str(text).strip().split("\n")[0]))[:LONGEST_REASON]
+        line = one_line(str(text))
         short[line] = short.get(line, 0) + count
     return dict(sorted(short.items(), key=lambda item: -item[1])[:MOST_REASONS])
+
+
+def one_line(text: str) -> str:
+    """Return a reason of dynamo's on one line: its title and what it was about, without the compilation's number."""
+    title = re.sub(r"^\d+/\d+: ", "", text.strip()).split("\n")[0]
+    about = re.search(r"Developer debug context: (.+)", text)
+    return re.sub(r"\s+", " ", f"{title}: {about[1]}" if about else title)[:LONGEST_REASON]
 
 
 def install(torch: Any) -> None:
