@@ -94,7 +94,7 @@ def test_what_held_the_job_up_is_recorded(profiled: Profiled) -> None:
     (ring,) = rings(profiled[2])
     calls = [record for record in ring.records if record.kind == "PROFILE"]
     assert {record.flags for record in calls} == {1, 2}
-    first = [record for record in calls if record.flags == 2][0]
+    first = next(record for record in calls if record.flags == 2)
     assert first.value == 6  # steps
     assert first.duration > 0
 

@@ -119,8 +119,7 @@ def test_each_synchronisation_is_counted_by_its_line(records: list[tuple[int, ..
         (line + 1, "body", 3),
     ]
     assert all(place.shown(__file__) == site["file"] for site in found["sites"])
-    if sys.version_info >= (3, 11):
-        assert {site["operation"] for site in found["sites"]} == {"item"}
+    assert {site["operation"] for site in found["sites"]} == {"item"}
     watched = [put for put in records if put[0] == syncs.WATCH]
     assert [put[3] for put in watched] == [2, 2, 2]
     assert all(before[1] + before[2] == after[1] for before, after in zip(watched, watched[1:], strict=False))
