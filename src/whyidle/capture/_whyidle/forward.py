@@ -145,20 +145,20 @@ def _first_call(search: _Search, torch: Any) -> Any:
     original = search.original
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or _thread.inside or not search.looking:
+        if is_compiling():
             return original(self, *args, **kwargs)
-        call = _begin(self, search.number)
-        if call is None:
-            return original(self, *args, **kwargs)
-        search.stand_aside()
+        call = _begin(self, search.number) if search.looking and not _thread.inside else None
+        if call is not None:
+            search.stand_aside()
         try:
             return original(self, *args, **kwargs)
         except BaseException as error:
             hooks.hide(error)
             raise
         finally:
-            call.end()
-            search.come_back()
+            if call is not None:
+                call.end()
+                search.come_back()
 
     return __call__
 

@@ -21,6 +21,7 @@ _after_step: list[Callable[[int, Any], Any]] = []
 _after_iterate: list[Callable[[int, Any, Any], Any]] = []
 _around: dict[str, list[Any]] = {"wait": []}
 _undo: list[Callable[[], Any]] = []
+_skipped: set[str] = set()  # our modules of which torch.compile was told
 ABSENT = object()
 steps = 0  # of all optimizers of this process
 
@@ -61,9 +62,15 @@ def replace(owner: Any, name: str, wrapper: Any) -> None:
 
 
 def as_double(wrapper: Any, original: Any) -> None:
-    """Make a wrapper look like what it wraps, and be left alone by torch.compile."""
+    """Make a wrapper look like what it wraps, and be left alone by torch.compile.
+
+    torch.compile decides by a function's file whether it looks inside: so the wrapper is of the file of the original.
+    """
     functools.update_wrapper(wrapper, original)
     wrapper._whyidle = True
+    code = getattr(original, "__code__", None)
+    if code is not None:
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename)
     skip_compiling(wrapper)
 
 
@@ -128,8 +135,9 @@ def gated(
     gate = _Gate(begin)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or (call := gate(self)) is None:
+        if is_compiling():
             return own(self, *args, **kwargs) if own is not None else getattr(super(kind, self), name)(*args, **kwargs)
+        call = gate(self)
         try:
             return own(self, *args, **kwargs) if own is not None else getattr(super(kind, self), name)(*args, **kwargs)
         except BaseException as error:
@@ -137,7 +145,8 @@ def gated(
                 error.__traceback__ = error.__traceback__.tb_next
             raise
         finally:
-            call.end()
+            if call is not None:
+                call.end()
 
     return method
 
@@ -173,14 +182,16 @@ def skip_compiling(function: Any) -> None:
             frames.set_code_exec_strategy(each, frames._FrameExecStrategy(action.SKIP, action.DEFAULT))
 
 
-def skip_compiling_module(module: Any) -> None:
-    """The same for all functions and methods of a module."""
-    for value in list(vars(module).values()):
-        if isinstance(value, type) and value.__module__ == module.__name__:
-            for method in list(vars(value).values()):
-                skip_compiling(method)
-        elif isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
-            skip_compiling(value)
+def skip_compiling_package() -> None:
+    """The same for all functions and methods of this package; those that were told already cost nothing."""
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("_whyidle.") or name in _skipped:
+            continue
+        _skipped.add(name)
+        for value in list(vars(module).values()):
+            if getattr(value, "__module__", None) == name:
+                for each in [value, *vars(value).values()] if isinstance(value, type) else [value]:
+                    skip_compiling(each)
 
 
 def _safely(function: Callable[..., Any], *args: Any) -> Any:
