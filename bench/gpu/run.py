@@ -86,7 +86,7 @@ def record(folder: Path, words: tuple[str, ...], smoke: bool) -> dict[str, Any]:
 
 def findings(run: dict[str, Any]) -> list[str]:
     """Return the rules of a report, in its order."""
-    return [finding["id"] for finding in (run["report"] or {}).get("findings", ())]
+    return [finding["rule"] for finding in (run["report"] or {}).get("findings", ())]
 
 
 def step_s(run: dict[str, Any]) -> float | None:

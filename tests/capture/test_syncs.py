@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_each_synchronisation_is_counted_by_its_line(records: list[tuple[int, ..
     assert {site["operation"] for site in found["sites"]} == {"item"}
     watched = [put for put in records if put[0] == syncs.WATCH]
     assert [put[3] for put in watched] == [2, 2, 2]
-    assert all(before[1] + before[2] == after[1] for before, after in zip(watched, watched[1:], strict=False))
+    assert all(before[1] + before[2] == after[1] for before, after in pairwise(watched))
     assert cuda.mode == 0
     assert shown == []
 
