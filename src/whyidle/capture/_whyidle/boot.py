@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 # Module of the job -> our modules whose `install(module)` is called as soon as it was imported.
 HOOKS = {
-    "torch": ("loader", "optimizer", "backward", "forward", "save", "scaler", "garbage"),
+    "torch": (
+        *("loader", "optimizer", "backward", "forward", "save", "scaler", "garbage"),
+        *("settings", "gpu", "syncs", "profiler", "counters", "worker"),
+    ),
     "torch.distributed.checkpoint.state_dict_saver": ("save",),
     "torch.distributed.fsdp.sharded_grad_scaler": ("scaler",),
     "torch._dynamo.utils": ("forward",),
