@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if sys.stderr is None:  # closed by the caller (`2>&-`)
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as the process
-    if sys.stdout is None:
+    if sys.stdout is None and arguments[:1] != ["run"]:  # which shows nothing there
         sys.stderr.write("whyidle: standard output is closed, so nothing can be shown\nhint: -o FILE writes a report\n")
         return 2
     if arguments in (["--version"], ["-V"], ["version"]):
@@ -36,8 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         code: int = importlib.import_module("whyidle.cli._verbs").run(arguments)
-        sys.stdout.flush()
-        if code == INTERRUPTED:  # typer makes this of it
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        if code == INTERRUPTED and arguments[:1] != ["run"]:  # typer makes this of it; there it is the job's own
             raise KeyboardInterrupt
     except WhyIdleError as error:
         clean = importlib.import_module("whyidle.render.words").clean
