@@ -1,0 +1,37 @@
+"""Backward passes: BACKWARD for each call of `torch.autograd.backward`, which is what `Tensor.backward` calls.
+
+`torch.autograd.grad` is not watched: models call it inside their forward.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Any
+
+from _whyidle import hooks, record
+from _whyidle.ring import BACKWARD
+
+running = 0  # backward passes under way, in all threads: modules that are called meanwhile are recomputed, not roots
+
+
+def install(torch: Any) -> None:
+    """Wrap `torch.autograd.backward`."""
+    original = torch.autograd.backward
+    is_compiling = hooks.compiling_test(torch)
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(*args, **kwargs)
+        global running
+        running += 1
+        start = perf_counter_ns()
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            hooks.hide(error)
+            raise
+        finally:
+            record.put(BACKWARD, start, perf_counter_ns() - start)
+            running -= 1
+
+    hooks.replace(torch.autograd, "backward", backward)

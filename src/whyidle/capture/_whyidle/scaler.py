@@ -1,0 +1,68 @@
+"""Loss scaling: SCALE for each `GradScaler.update`, flagged where the optimizer's step was skipped.
+
+Whether a step was skipped is known on the host without asking the device: GradScaler notes that it handled the
+optimizer, and the optimizer's `step` was not called. An optimizer that checks for itself, on the device (fused), is
+always called: then only a result that lies in the host's memory is read.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Any
+
+from _whyidle import hooks, optimizer, record
+from _whyidle.ring import SCALE
+
+SKIPPED = 1  # flag
+STEPPED = 2  # torch.amp.grad_scaler.OptState.STEPPED
+
+
+def install(module: Any) -> None:
+    """Wrap `update` of the scaler classes of a module."""
+    torch = module if module.__name__ == "torch" else None
+    places = [module] if torch is None else [getattr(torch, "amp", None), getattr(torch.cuda, "amp", None)]
+    for place in places:
+        for name in ("GradScaler", "ShardedGradScaler"):
+            scaler = getattr(place, name, None)
+            if isinstance(scaler, type) and "update" in vars(scaler):
+                _wrap(scaler)
+
+
+def _wrap(scaler: Any) -> None:
+    original = scaler.update
+
+    def update(self: Any, *args: Any, **kwargs: Any) -> Any:
+        skipped = _skipped(self)
+        start = perf_counter_ns()
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            hooks.hide(error)
+            raise
+        if skipped is not None:
+            record.put(SCALE, start, perf_counter_ns() - start, 0, SKIPPED if skipped else 0)
+        return result
+
+    hooks.replace(scaler, "update", update)
+
+
+def _skipped(scaler: Any) -> bool | None:
+    """Return whether an optimizer's step was skipped since the last update; None where the scaler is disabled."""
+    try:
+        if not scaler._enabled:
+            return None
+        stepped = set(optimizer.stepped_since_update)
+        optimizer.stepped_since_update.clear()
+        for key, state in scaler._per_optimizer_states.items():
+            if getattr(state["stage"], "value", None) == STEPPED and (
+                key not in stepped or _found_on_host(state["found_inf_per_device"])
+            ):
+                return True
+    except Exception:
+        record.note_error()
+    return False
+
+
+def _found_on_host(found: Any) -> bool:
+    """Return whether gradients were found infinite, as far as that is known without a synchronisation."""
+    return any(device.type == "cpu" and bool(value.item()) for device, value in found.items())
