@@ -8,19 +8,20 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from whyidle import cost
 from whyidle.cli._destination import Destination, destination, look_of
 from whyidle.cli._loading import loading
-from whyidle.cli.run import Asked
+from whyidle.cli.run import Asked, Show
 from whyidle.errors import WhyIdleError
 from whyidle.launch import folder
 from whyidle.launch.folder import Folders
 from whyidle.launch.pace import Pace
-from whyidle.launch.process import Ended, leave, listening
+from whyidle.launch.process import Ended, Mask, leave
 from whyidle.launch.program import NotStartedError, Program, find
 from whyidle.launch.recording import Collector
 from whyidle.launch.seen import nothing
@@ -30,7 +31,7 @@ from whyidle.render import renderer
 from whyidle.render.words import clean, plural
 
 
-def watch(asked: Asked) -> int:
+def watch(asked: Asked, mask: Mask) -> int:
     """Run the job and return its exit code, or die by the signal that killed it.
 
     Raises:
@@ -38,16 +39,15 @@ def watch(asked: Asked) -> int:
     """
     try:
         program = find(asked.command)
-        to_file = None if asked.report is None else destination(asked.report, force=asked.force)
-        with to_file or nullcontext() as report:
-            recorded = _run(program, asked)
-            if isinstance(recorded, Ended):
-                return leave(recorded)
-            _tell(recorded, asked, report)
+        with _report(asked.show) as out:
+            recorded = _run(program, asked, mask)
+            mask.lift()
+            if isinstance(recorded, _Recorded):
+                _tell(recorded, asked, out)
     except NotStartedError as error:
         _say(error.message, error.hint)
         return error.code
-    return leave(recorded.watched.ended)
+    return leave(recorded.watched.ended if isinstance(recorded, _Recorded) else recorded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,38 +57,44 @@ class _Recorded:
     pace: Pace
 
 
-def _run(program: Program, asked: Asked) -> _Recorded | Ended:
+def _report(show: Show) -> AbstractContextManager[Destination | None]:
+    """Return where --report goes, after a look at what else the job would run for in vain."""
+    if show.format is not None:
+        renderer(show.format)
+    cost.check(usd_per_gpu_hour=show.money["price"], gpus=show.money["gpus"], hours=show.money["hours"])
+    return nullcontext() if show.report is None else destination(show.report, force=show.force)
+
+
+def _run(program: Program, asked: Asked, mask: Mask) -> _Recorded | Ended:
     """Run the job and record it, or only run it where nothing can be written."""
-    with listening() as mask:
-        try:
-            folders = folder.make(asked.output, program.name, os.environ, datetime.now(UTC).astimezone())
-        except OSError as error:
-            _say(f"the job is not measured, since no folder can be written ({error.strerror})", "-o a folder that can")
-            return run_bare(program, mask)
-        if folders.said:
-            _say(f"{folders.said}; the evidence goes to {folders.run}")
-        pace = Pace(folders.node, _emitter(asked))
-        try:
-            watched = run_watched(
-                program,
-                folders,
-                asked.looks,
-                mask,
-                _maker(asked, folders),
-                interval_s=asked.interval_s,
-                each=pace.follow,
-            )
-        except NotStartedError:
-            folder.remove(folders)
-            raise
+    emit = _emitter(asked)
+    try:
+        folders = folder.make(asked.output, program.name, os.environ, datetime.now(UTC).astimezone())
+    except OSError as error:
+        _say(f"the job is not measured, since no folder can be written ({error.strerror})", "-o a folder that can")
+        return run_bare(program, mask)
+    if folders.said:
+        _say(f"{folders.said}; the evidence goes to {folders.run}")
+    pace = Pace(folders.node, emit)
+    try:
+        watched = run_watched(program, folders, asked.looks, mask, _maker(asked, folders), pace.follow)
+    except NotStartedError:
+        folder.remove(folders)
+        raise
     return _Recorded(watched, folders, pace)
 
 
 def _maker(asked: Asked, folders: Folders) -> Callable[[int], Collector]:
     """Return what makes the collector; it is imported beside the running job, not before it."""
+    here = Path.cwd()
 
     def make(pid: int) -> Collector:
-        raise NotImplementedError
+        kind = importlib.import_module("whyidle.collect.collector").Collector
+        options = {**asdict(asked.looks), "metrics": asked.metrics}
+        made: Collector = kind(
+            folders.node, folders.capture, pid, asked.interval_s, command=asked.command, cwd=here, options=options
+        )
+        return made
 
     return make
 
@@ -102,7 +108,11 @@ def _emitter(asked: Asked) -> Callable[[str], None] | None:
         number = 2 if file is None else os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     except OSError as error:
         raise WhyIdleError(f"cannot write to {file}: {error.strerror}", "--metrics-file FILE") from None
-    return lambda line: None if os.write(number, f"{line}\n".encode()) else None
+
+    def emit(line: str) -> None:
+        os.write(number, f"{line}\n".encode())
+
+    return emit
 
 
 def _tell(recorded: _Recorded, asked: Asked, out: Destination | None) -> None:
@@ -128,23 +138,24 @@ def _tell(recorded: _Recorded, asked: Asked, out: Destination | None) -> None:
 def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> None:
     """Judge the recording, show the verdict and save it."""
     run = recorded.folders.run
-    why = nothing(recorded.folders.node, recorded.pace)
+    why = nothing(recorded.folders.node, recorded.pace, asked.command)
     if why is not None:
-        if why.ours or not asked.quiet:
+        if why.ours or not asked.show.quiet:
             _say(why.message, why.hint)
         return
     # Imported now: it is heavy, and the job did not wait for it.
     diagnosis = importlib.import_module("whyidle.diagnosis")
     with loading() as progress:
-        report: Report = diagnosis.diagnose([run], progress=progress, **asked.money)
-    if not asked.quiet:
-        look = look_of(sys.stderr, asked.color, everything=False)
+        report: Report = diagnosis.diagnose([run], progress=progress, **asked.show.money)
+    if not asked.show.quiet:
+        look = look_of(sys.stderr, asked.show.color, everything=False)
         _show(renderer("terminal").render(report, look))
         again = _short(run)
         _show(f"evidence: {again} (whyidle {again} --all shows everything)\n")
     _save(run / "report.json", report)
-    if out is not None and asked.report is not None:
-        chosen = asked.format or ("json" if asked.report.suffix.lower() == ".json" else "terminal")
+    file = asked.show.report
+    if out is not None and file is not None:
+        chosen = asked.show.format or ("json" if file.suffix.lower() == ".json" else "terminal")
         out.write(renderer(chosen).render(report, out.look))
 
 

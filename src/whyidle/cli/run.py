@@ -7,18 +7,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from whyidle import cost
-from whyidle.cli.diagnose import Gpus, Hours, Price
+from whyidle.cli._numbers import Gpus, Hours, Price
 from whyidle.errors import WhyIdleError
 from whyidle.launch.looks import Looks
-from whyidle.render import renderer
 
 LEAST_INTERVAL_S = 0.2
-LONGEST_INTERVAL_S = 60.0  # a ring holds some minutes of the fastest loops
+LONGEST_INTERVAL_S = 60.0  # what is rarer misses the pauses that it is for
 
 # From the first word of the command on, everything is the command's.
 CONTEXT = {"allow_interspersed_args": False}
@@ -32,12 +30,16 @@ ReportTo = Annotated[Path | None, typer.Option("--report", metavar="FILE", help=
 Format = Annotated[
     str | None, typer.Option("--format", "-f", help="Of --report: terminal or json; json for FILE.json.")
 ]
+NoTrace = Annotated[bool, typer.Option("--no-trace", help="Do not record a few steps with torch.profiler.")]
 Steps = Annotated[int, typer.Option("--trace-steps", metavar="N", help="Steps that torch.profiler records.")]
 After = Annotated[int, typer.Option("--trace-after", metavar="N", help="Steps before it begins.")]
 Ranks = Annotated[str, typer.Option("--trace-ranks", metavar="0|all", help="Which ranks it records.")]
+NoSyncs = Annotated[bool, typer.Option("--no-syncs", help="Do not look for the lines that wait for the GPU.")]
+Workers = Annotated[bool, typer.Option("--workers", help="Look at what the DataLoader's workers do.")]
 Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", help="Between two samples of the counters, 0.2 at least.")
 ]
+Metrics = Annotated[bool, typer.Option("--emit-metrics", help="Write step time and throughput to stderr every 10 s.")]
 MetricsTo = Annotated[
     Path | None, typer.Option("--metrics-file", metavar="FILE", help="Append these lines to a file instead.")
 ]
@@ -50,22 +52,14 @@ def run(
     format: Format = None,  # noqa: A002
     force: Annotated[bool, typer.Option("--force", help="Let --report replace a file.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing, but for what went wrong.")] = False,
-    no_trace: Annotated[
-        bool, typer.Option("--no-trace", help="Do not record a few steps with torch.profiler.")
-    ] = False,
+    no_trace: NoTrace = False,
     trace_steps: Steps = 6,
     trace_after: After = 20,
     trace_ranks: Ranks = "0",
-    no_syncs: Annotated[
-        bool, typer.Option("--no-syncs", help="Do not look for the lines that wait for the GPU.")
-    ] = False,
-    workers: Annotated[
-        bool, typer.Option("--workers", help="Look into the DataLoader's workers, 50 times a second.")
-    ] = False,
+    no_syncs: NoSyncs = False,
+    workers: Workers = False,
     interval: Interval = 1.0,
-    emit_metrics: Annotated[
-        bool, typer.Option("--emit-metrics", help="Lines with step time and throughput on stderr.")
-    ] = False,
+    emit_metrics: Metrics = False,
     metrics_file: MetricsTo = None,
     price: Price = None,
     gpus: Gpus = None,
@@ -85,26 +79,34 @@ def run(
         whyidle run -- accelerate launch train.py
         whyidle run --workers -o runs/today -- bash train.sh
 
-    --emit-metrics writes a line about every 10 s that trainers and clouds can search:
+    --emit-metrics writes lines that trainers and clouds can search:
 
-        step_time_sec=0.123; data_wait_frac=0.410; samples_per_sec=520.3;
+        step_time_sec=0.123400; data_wait_frac=0.4100; samples_per_sec=520.30;
 
-    Exit code: the job's own. 2 when the job was not started since the options are wrong; 126 or 127 when the command
-    cannot be, as in a shell.
+    Exit code: the job's own. 2 when it was not started since the options are wrong, 126 or 127 when it cannot be.
     """
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
-    renderer(format or "terminal")
-    cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     _check(report, format, trace_steps, trace_after, trace_ranks, interval)
     looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, 0 if no_syncs else 3, workers)
+    show = Show(report, format, force, quiet, {"price": price, "gpus": gpus, "hours": hours}, not no_color)
     metrics = emit_metrics or metrics_file is not None
-    money = {"price": price, "gpus": gpus, "hours": hours}
-    asked = Asked(
-        command, output, report, format, force, quiet, looks, interval, metrics, metrics_file, money, not no_color
-    )
-    code: int = importlib.import_module("whyidle.cli._watching").watch(asked)
+    asked = Asked(command, output, looks, interval, metrics, metrics_file, show)
+    with importlib.import_module("whyidle.launch.process").Mask() as mask:
+        code: int = importlib.import_module("whyidle.cli._watching").watch(asked, mask)
     return code
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What shall be shown of a run when it is over."""
+
+    report: Path | None
+    format: str | None
+    force: bool
+    quiet: bool
+    money: Mapping[str, Any]  # as `diagnosis.diagnose` takes it
+    color: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +115,11 @@ class Asked:
 
     command: list[str]
     output: Path | None
-    report: Path | None
-    format: str | None
-    force: bool
-    quiet: bool
     looks: Looks
     interval_s: float
     metrics: bool
     metrics_file: Path | None
-    money: Mapping[str, float | int | None]  # as `diagnosis.diagnose` takes it
-    color: bool
+    show: Show
 
 
 def _check(report: Path | None, format: str | None, steps: int, after: int, ranks: str, interval_s: float) -> None:  # noqa: A002

@@ -166,7 +166,7 @@ def _with_rings(folders: Folders) -> Folders:
     """Return the folders with a local one for the rings, if they need it and there is one."""
     if not on_network(folders.node):
         return folders
-    for home in (tempfile.gettempdir(), "/var/tmp", "/dev/shm"):
+    for home in (tempfile.gettempdir(), "/var/tmp", "/dev/shm"):  # noqa: S108 - mkdtemp makes a folder of our own
         try:
             if not on_network(Path(home)):
                 return replace(folders, rings=Path(tempfile.mkdtemp(prefix="whyidle-", dir=home)))

@@ -12,10 +12,10 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from whyidle.launch.program import Program, refused
 
@@ -30,6 +30,7 @@ FORWARDED = (
     signal.SIGTSTP,
     signal.SIGCONT,
 )
+LOOK_EVERY_S = 1.0  # should a thread that a library started before us have got the signal
 _OF_TERMINAL = 0x80  # si_code SI_KERNEL: the terminal sent it, to every process of the group
 _STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # which a job must not inherit
@@ -48,36 +49,40 @@ class Ended:
         return 128 + self.signal if self.signal is not None else self.exit_code or 0
 
 
-@dataclass(frozen=True, slots=True)
 class Mask:
-    """Signals that we wait for, and the mask that was there before, which the job inherits."""
+    """Signals that are blocked while a job runs, so that they wait for us to be read.
 
-    heard: frozenset[signal.Signals]
-    before: frozenset[int]
-
-
-@contextmanager
-def listening() -> Iterator[Mask]:
-    """Block what is passed on to the job, so that it waits for us to be read; undo that in the end.
-
+    To be made before anything starts a thread, as numpy does: a thread that does not block them would get them.
     A signal that whoever started us ignores (nohup, a background job) stays ignored, in the job too.
     """
-    heard = {number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN}
-    heard.add(signal.SIGCHLD)
-    child = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
-    try:
-        yield Mask(frozenset(heard), frozenset(before))
-    finally:
-        _forget(heard)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGCHLD, child)
 
+    def __init__(self) -> None:
+        heard = {number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN}
+        self.heard = frozenset({*heard, signal.SIGCHLD})
+        self._child = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self.before = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, self.heard))  # which the job inherits
+        self._blocks = True
 
-def _forget(heard: set[signal.Signals]) -> None:
-    """Drop signals that came too late for the job."""
-    while signal.sigtimedwait(heard, 0) is not None:
-        pass
+    def lift(self) -> None:
+        """Let signals through again; those that came too late for the job are dropped."""
+        if self._blocks:
+            self._blocks = False
+            while signal.sigtimedwait(self.heard, 0) is not None:
+                pass
+            signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
+            signal.signal(signal.SIGCHLD, self._child)
+
+    def let_through(self) -> None:
+        """Let happen what somebody sent us before there is a job that could have it."""
+        if signal.sigpending() & (self.heard - {signal.SIGCHLD, signal.SIGCONT}):
+            signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
+            signal.pthread_sigmask(signal.SIG_BLOCK, self.heard)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.lift()
 
 
 def start(program: Program, environment: Mapping[str, str], mask: Mask) -> int:
@@ -86,15 +91,12 @@ def start(program: Program, environment: Mapping[str, str], mask: Mask) -> int:
     Args:
         program: what to start.
         environment: all of its variables.
-        mask: of `listening`.
+        mask: what is blocked; the job does not inherit that.
 
     Raises:
         NotStartedError: when the system does not execute the file.
     """
-    if signal.sigpending() & (mask.heard - {signal.SIGCHLD, signal.SIGCONT}):
-        # Somebody stops us before there is a job: let that happen.
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask.before)
-        signal.pthread_sigmask(signal.SIG_BLOCK, mask.heard)
+    mask.let_through()
     try:
         return _spawn(program.path, program.arguments, environment, mask)
     except OSError as error:
@@ -113,8 +115,8 @@ def _spawn(path: str, arguments: tuple[str, ...], environment: Mapping[str, str]
 def wait(pid: int, mask: Mask) -> Ended:
     """Wait for a job to end, and pass on the signals that only we get."""
     while True:
-        heard = signal.sigwaitinfo(mask.heard)
-        if heard.si_signo == signal.SIGCHLD:
+        heard = signal.sigtimedwait(mask.heard, LOOK_EVERY_S)
+        if heard is None or heard.si_signo == signal.SIGCHLD:
             ended = _reap(pid)
             if ended is not None:
                 return ended

@@ -56,9 +56,7 @@ def find(command: Sequence[str]) -> Program:
     if Path(path).is_dir():
         raise NotStartedError(f"{typed} is a folder", NOT_EXECUTABLE)
     if not os.access(path, os.X_OK):
-        raise NotStartedError(
-            f"{typed}: permission denied, it is not executable", NOT_EXECUTABLE, _with_python(command)
-        )
+        raise NotStartedError(f"{typed}: it is not executable", NOT_EXECUTABLE, _with_python(command))
     return Program(path, tuple(command))
 
 
@@ -74,7 +72,7 @@ def _not_on_path(command: Sequence[str]) -> NotStartedError:
     typed = command[0]
     folders = [Path(folder) for folder in os.get_exec_path() if folder]
     if any((folder / typed).is_file() for folder in folders):
-        return NotStartedError(f"{typed}: permission denied, it is not executable", NOT_EXECUTABLE)
+        return NotStartedError(f"{typed}: it is not executable", NOT_EXECUTABLE)
     return NotStartedError(f"{typed}: command not found", NOT_FOUND, _with_python(command))
 
 

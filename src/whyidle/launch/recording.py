@@ -1,66 +1,59 @@
-"""Keeps a collector going in a thread of its own, so that a counter that hangs or fails never holds up the job's end."""
+"""Keeps a collector beside a job in a thread of its own: whatever hangs or fails there, the job ends as it would."""
 
 from __future__ import annotations
 
 import threading
-import time
 import traceback
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from types import TracebackType
+from typing import Protocol
 
 from whyidle.launch.process import Ended
 
-PATIENCE_S = 30.0  # for the last words of a collector; a file system that hangs does not hold the job's exit code
+PATIENCE_S = 20.0  # for the last words of a collector: a file system that hangs does not hold the job's exit code
+FOLLOW_S = 1.0  # as often as the collector drains rings
 ERRORS_KEPT = 3
-
-T = TypeVar("T")
 
 
 class Collector(Protocol):
-    """What the recording asks of a collector."""
+    """What the recording asks of a collector; `collect.Collector` is one."""
 
-    def tick(self) -> None:
-        """Take a sample of every counter and drain the rings."""
+    def start(self, *, background: bool) -> None:
+        """Begin to take samples and to drain rings, in a thread of its own."""
 
     def close(self, exit_code: int | None, signal: int | None) -> None:
-        """Write down how the job ended, after a last tick."""
+        """Drain the rings a last time, and write down how the job ended."""
 
 
 class Recording(threading.Thread):
-    """Ticks at an interval until the job has ended.
+    """Makes a collector, lets it go on until the job has ended, and closes it.
 
     Args:
-        make: makes the collector that is kept going; only here, so that the job need not wait for the GPU's driver.
-        interval_s: seconds between the starts of two ticks.
-        each: called after every tick, and once more in the end.
+        make: makes the collector; only in this thread, so that the job need not wait for the GPU's driver.
+        each: called every second, and once more in the end.
     """
 
-    def __init__(self, make: Callable[[], Collector], interval_s: float, each: Callable[[], None]) -> None:
-        super().__init__(name="whyidle recording", daemon=True)
+    def __init__(self, make: Callable[[], Collector], each: Callable[[], None]) -> None:
+        super().__init__(name="whyidle-recording", daemon=True)
         self.failures = 0
         self.errors: list[str] = []  # tracebacks of the first ones
         self._make = make
-        self._interval_s = interval_s
         self._each = each
         self._ended: Ended | None = None
         self._over = threading.Event()
+        self._made: Collector | None = None
 
     def run(self) -> None:
-        collector = self._try(self._make)
-        if collector is None:
-            return
-        due = time.monotonic()
-        while True:
-            self._try(collector.tick)
+        before = threading.excepthook
+        threading.excepthook = self._uncaught  # an error in the collector's thread is none of the job's output
+        try:
+            self._try(self._begin)
+            while not self._over.wait(FOLLOW_S):
+                self._try(self._each)
+            self._try(self._close)
             self._try(self._each)
-            now = time.monotonic()
-            due = max(due + self._interval_s, now)  # ticks that were missed are not made up for
-            if self._over.wait(due - now):
-                break
-        ended = self._ended
-        assert ended is not None
-        self._try(lambda: collector.close(ended.exit_code, ended.signal))
-        self._try(self._each)
+        finally:
+            threading.excepthook = before
 
     def end(self, ended: Ended) -> bool:
         """Write down how the job ended; return False if that takes longer than anybody waits for."""
@@ -69,12 +62,26 @@ class Recording(threading.Thread):
         self.join(PATIENCE_S)
         return not self.is_alive()
 
-    def _try(self, work: Callable[[], T]) -> T | None:
+    def _begin(self) -> None:
+        self._made = self._make()
+        self._made.start(background=True)
+
+    def _close(self) -> None:
+        assert self._ended is not None
+        if self._made is not None:
+            self._made.close(self._ended.exit_code, self._ended.signal)
+
+    def _try(self, work: Callable[[], None]) -> None:
         """Do what may fail without the job being told, since nobody but us suffers from it."""
         try:
-            return work()
-        except Exception:  # noqa: BLE001 - whatever goes wrong in a counter, the job and the other counters go on
-            self.failures += 1
-            if len(self.errors) < ERRORS_KEPT:
-                self.errors.append(traceback.format_exc())
-            return None
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong beside the job, the job goes on
+            self._note(error, error.__traceback__)
+
+    def _uncaught(self, failed: threading.ExceptHookArgs) -> None:
+        self._note(failed.exc_value, failed.exc_traceback)
+
+    def _note(self, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.failures += 1
+        if error is not None and len(self.errors) < ERRORS_KEPT:
+            self.errors.append("".join(traceback.format_exception(type(error), error, trace)))

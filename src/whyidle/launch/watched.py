@@ -47,8 +47,6 @@ def run_watched(
     looks: Looks,
     mask: Mask,
     make: Callable[[int], Collector],
-    *,
-    interval_s: float,
     each: Callable[[], None] = lambda: None,
 ) -> Watched:
     """Run a job and record it.
@@ -57,16 +55,15 @@ def run_watched(
         program: what to start.
         folders: where the recording lies.
         looks: what to look at inside the job.
-        mask: of `listening`.
+        mask: what is blocked while it runs.
         make: makes the collector for a process id.
-        interval_s: seconds between two samples.
-        each: called after every sample.
+        each: called every second while the job runs, and once more after it.
 
     Raises:
         NotStartedError: when the system does not execute the program.
     """
     pid = start(program, environment(os.environ, folders.capture, looks), mask)
-    recording = Recording(lambda: make(pid), interval_s, each)
+    recording = Recording(lambda: make(pid), each)
     try:
         recording.start()
     except RuntimeError as error:  # no thread to be had: a limit of processes
