@@ -73,7 +73,7 @@ def _not_on_path(command: Sequence[str]) -> NotStartedError:
     folders = [Path(folder) for folder in os.get_exec_path() if folder]
     if any((folder / typed).is_file() for folder in folders):
         return NotStartedError(f"{typed}: it is not executable", NOT_EXECUTABLE)
-    return NotStartedError(f"{typed}: command not found", NOT_FOUND, _with_python(command))
+    return NotStartedError(f"{typed or repr(typed)}: command not found", NOT_FOUND, _with_python(command))
 
 
 def _with_python(command: Sequence[str]) -> str:
