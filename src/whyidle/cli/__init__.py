@@ -25,10 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: arguments without the program's name; None takes them from the process.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if sys.stderr is None:  # closed by the caller (`2>&-`)
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as the process
-    if sys.stdout is None:
-        sys.stderr.write("whyidle: standard output is closed, so nothing can be shown\nhint: -o FILE writes a report\n")
+    runs = arguments[:1] == ["run"]  # which shows nothing of its own on standard output
+    if not _has_streams(runs):
         return 2
     if arguments in (["--version"], ["-V"], ["version"]):
         # Before anything heavy is imported: scripts and prompts ask this often.
@@ -37,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = importlib.import_module("whyidle.cli._verbs").run(arguments)
         sys.stdout.flush()
-        if code == INTERRUPTED:  # typer makes this of it
+        if code == INTERRUPTED and not runs:  # typer makes this of it; there it is the job's own
             raise KeyboardInterrupt
     except WhyIdleError as error:
         clean = importlib.import_module("whyidle.render.words").clean
@@ -53,6 +51,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         importlib.import_module("whyidle.cli._destination").abandon(sys.stdout)
         return PIPE_CLOSED
     return code
+
+
+def _has_streams(runs: bool) -> bool:
+    """Replace streams that the caller closed (`2>&-`), where we can do without them."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as the process
+    if sys.stdout is None and runs:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - so does this
+    if sys.stdout is None:
+        sys.stderr.write("whyidle: standard output is closed, so nothing can be shown\nhint: -o FILE writes a report\n")
+    return sys.stdout is not None
 
 
 def __getattr__(name: str) -> object:

@@ -62,7 +62,7 @@ def destination(
         WhyIdleError: when the file is there already or cannot be created.
     """
     if path is None:
-        yield Destination(sys.stdout, "standard output", _look(sys.stdout, color, everything))
+        yield Destination(sys.stdout, "standard output", look_of(sys.stdout, color, everything))
         return
     existed = path.exists()
     if path.is_dir():
@@ -98,7 +98,7 @@ class _Replacing(Destination):
         Destination.write(self, text)
 
 
-def _look(stream: TextIO, color: bool, everything: bool) -> Look:
+def look_of(stream: TextIO, color: bool, everything: bool) -> Look:
     """Return what the stream can show (https://no-color.org for NO_COLOR)."""
     terminal = stream.isatty()
     dumb = os.environ.get("TERM") == "dumb" or (sys.platform == "win32" and "WT_SESSION" not in os.environ)

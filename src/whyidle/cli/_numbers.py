@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from whyidle.errors import WhyIdleError
 
 
@@ -35,3 +39,19 @@ def _number(text: str, digits: str, what: str, example: str) -> float:
         return float(digits)
     except ValueError:
         raise WhyIdleError(f"{text!r} is not {what}", example) from None
+
+
+Price = Annotated[
+    float | None,
+    typer.Option(
+        "--price", parser=usd, metavar="USD", help="What one GPU costs per hour; else its list price, if known."
+    ),
+]
+Gpus = Annotated[
+    int | None,
+    typer.Option("--gpus", parser=count, metavar="N", help="GPUs that the job rents; else the ranks or GPUs seen."),
+]
+Hours = Annotated[
+    float | None,
+    typer.Option("--hours", parser=hours, metavar="H", help="How long the whole job runs, for its total cost."),
+]

@@ -30,14 +30,14 @@ _HELP = """Tells you why your GPU is idle, what to change, and what that is wort
     whyidle runs/resnet50/
     whyidle trace.json.gz --price 2.60
 
-To record your job: whyidle demo --record
+To measure your job as it is: whyidle run -- python train.py
 
 Exit code: 0 judged, no finding of 5% of the time or more; 1 there is one; 2 could not judge, the recording
 does not show what to change, or wrong usage.
 """
 
 # Named in the docs as coming; who types one is told so.
-LATER = ("compare", "lint", "run", "sweep", "watch")
+LATER = ("compare", "lint", "sweep", "watch")
 
 
 def verbs() -> tuple[str, ...]:
@@ -59,8 +59,10 @@ def application(names: Iterable[str] | None = None) -> typer.Typer:
     ) -> None: ...
 
     for name in verbs() if names is None else names:
-        verb = getattr(importlib.import_module(f"{package.__name__}.{name}"), name)
-        app.command(name, help=_paragraphs(inspect.getdoc(verb) or ""))(verb)
+        module = importlib.import_module(f"{package.__name__}.{name}")
+        verb = getattr(module, name)
+        settings = getattr(module, "CONTEXT", None)
+        app.command(name, help=_paragraphs(inspect.getdoc(verb) or ""), context_settings=settings)(verb)
     return app
 
 

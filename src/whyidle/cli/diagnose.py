@@ -9,30 +9,13 @@ from typing import Annotated
 import typer
 
 from whyidle import cost, diagnosis
-from whyidle.cli import _numbers as numbers
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
+from whyidle.cli._numbers import Gpus, Hours, Price
 from whyidle.errors import WhyIdleError
 from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
-
-Price = Annotated[
-    float | None,
-    typer.Option(
-        "--price", parser=numbers.usd, metavar="USD", help="What one GPU costs per hour; else its list price, if known."
-    ),
-]
-Gpus = Annotated[
-    int | None,
-    typer.Option(
-        "--gpus", parser=numbers.count, metavar="N", help="GPUs that the job rents; else the ranks or GPUs seen."
-    ),
-]
-Hours = Annotated[
-    float | None,
-    typer.Option("--hours", parser=numbers.hours, metavar="H", help="How long the whole job runs, for its total cost."),
-]
 
 
 def diagnose(

@@ -1,0 +1,22 @@
+"""What is looked at inside a job, as the job's processes are told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What is looked at beside the steps; docs/run-directory.md has what comes of it."""
+
+    trace: bool = True  # a few steps with torch.profiler
+    trace_steps: int = 6
+    trace_after: int = 20  # steps
+    trace_ranks: str = "0"  # or "all"
+    syncs: int = 3  # steps in which synchronisations are looked for
+    workers: bool = False  # stacks of the DataLoader's workers
+
+    def json(self) -> str:
+        """Return them as text."""
+        return json.dumps(asdict(self))
