@@ -266,49 +266,13 @@ def test_facts_have_a_type(tmp_path, process):
     assert values == [True, 0.1]
 
 
+NAMES = (
+    "version pid rank settings name value loaders loader syncs steps sites profile dynamo breaks machine gpus clock "
+    "mono_ns ended command rings fetches fetch_s sum stacks frames count not_captured warnings cpus"
+).split()
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "version",
-                    "pid",
-                    "rank",
-                    "settings",
-                    "name",
-                    "value",
-                    "loaders",
-                    "loader",
-                    "syncs",
-                    "steps",
-                    "sites",
-                    "profile",
-                    "dynamo",
-                    "breaks",
-                    "machine",
-                    "gpus",
-                    "clock",
-                    "mono_ns",
-                    "ended",
-                    "command",
-                    "rings",
-                    "fetches",
-                    "fetch_s",
-                    "sum",
-                    "stacks",
-                    "frames",
-                    "count",
-                    "not_captured",
-                    "warnings",
-                    "cpus",
-                ]
-            ),  # fmt: skip
-            inner,
-            max_size=6,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
     max_leaves=12,
 )
 SUFFIXES = [".events", ".facts.json", ".ring", ".worker-0-0.json", "node.json", "gpu.csv", "host.csv", "processes.csv"]

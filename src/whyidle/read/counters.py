@@ -49,6 +49,7 @@ def read_counters(path: Path, node: str, warnings: list[str]) -> Iterator[Series
     for (subject, role), (time, values) in tables.items():
         order = np.argsort(time, kind="stable")
         table = np.asarray(values, np.float64).reshape(-1, len(columns))[order]
+        table[np.isinf(table)] = np.nan
         for column, name in enumerate(columns):
             if not np.isnan(table[:, column]).all():
                 device, pid = (subject, None) if of == "gpu" else (None, subject)
