@@ -266,10 +266,11 @@ def test_facts_have_a_type(tmp_path, process):
     assert values == [True, 0.1]
 
 
-NAMES = (
+WORDS = (
     "version pid rank settings name value loaders loader syncs steps sites profile dynamo breaks machine gpus clock "
     "mono_ns ended command rings fetches fetch_s sum stacks frames count not_captured warnings cpus"
-).split()
+)
+NAMES = WORDS.split()
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),

@@ -10,7 +10,7 @@ from typing import Final
 from whyidle.measure.step_log import gpus, loader, machines, time, torch_counters
 from whyidle.measure.step_log.watch import Watch, watch
 from whyidle.model.evidence import Run, StepLog, Value
-from whyidle.model.finding import GpuCount
+from whyidle.model.finding import LOW, GpuCount
 from whyidle.model.measurement import CATALOG, Measurement
 
 FEW: Final = 10  # steps: fewer say little of a job
@@ -42,6 +42,7 @@ def measure(run: Run) -> WatchedJob:
     if not watches:
         return WatchedJob(warnings=warnings)
     of_ranks = [(w, [m for question in QUESTIONS for m in question.measure(w)]) for w in watches]
+    warnings += tuple(taken_for_data(of_ranks))
     found = [*whole(of_ranks), *parts(of_ranks), *machines.measure(run, watches), *gpus.measure(run, watches)]
     return WatchedJob(
         logs=tuple(w.log for w in watches),
@@ -69,6 +70,18 @@ def told(run: Run, watches: Sequence[Watch]) -> Iterator[str]:
     silent = [log for log in run.logs if all(w.log is not log for w in watches)]
     if watches and silent:
         yield f"{len(silent)} of {len(run.logs)} ranks took no steps: left out."
+
+
+def taken_for_data(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Iterator[str]:
+    """Yield how a wait for data was recognised that no DataLoader and no range marks."""
+    for w, measured in of_ranks:
+        share = next((float(m.value) for m in measured if m.name == "lost_data_other_share"), 0.0)
+        if share >= LOW and w.shares["data"] < share / 2:
+            yield (
+                f"no DataLoader of PyTorch brings this job its batches: the time from the end of a step to the next "
+                f"forward pass in which nothing is known to run, {share:.0%} of the time, is taken for waiting for data."
+            )
+            return
 
 
 def parts(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Iterator[Measurement]:
