@@ -50,14 +50,23 @@ def summarize(summary: Summary, job: WatchedJob) -> Summary:
 
 
 def enough(summary: Summary, findings: tuple[Finding, ...]) -> bool:
-    """Say whether a job that was not traced is judged: not where its GPU works too little and nothing says why."""
+    """Say whether a job that was not traced is judged: not where it waits, or its GPU rests, and nothing says why."""
     grave = any(finding.severity != "low" for finding in findings)
-    return grave or not summary.on_gpu or _unexplained(summary) < 1 - UTILIZED
+    waits, rests = sum(summary.lost_shares.values()), _unexplained(summary) if summary.on_gpu else 0.0
+    return grave or (waits < MEDIUM and rests < 1 - UTILIZED)
 
 
 def verdict(summary: Summary, findings: tuple[Finding, ...]) -> str:
     """Return the judgement on a job of which there is no trace of the GPU, the answer first."""
     grave = any(finding.severity != "low" for finding in findings)
+    lost = sum(summary.lost_shares.values())
+    said = _answer(summary, grave, lost)
+    if lost >= MEDIUM and not grave:
+        said += f" Of {lost:.0%} of the time this recording does not show what to change."
+    return said
+
+
+def _answer(summary: Summary, grave: bool, lost: float) -> str:
     if summary.on_gpu:
         return " ".join(_on_gpu(summary, grave))
     if summary.on_gpu is None:
@@ -67,7 +76,6 @@ def verdict(summary: Summary, findings: tuple[Finding, ...]) -> str:
             "that costs is not known."
         )
     waits = list(_named(summary.lost_shares))
-    lost = sum(summary.lost_shares.values())
     if waits and lost >= HEALTHY_IDLE:
         return f"No GPU was used: {_listed(waits)}."
     rest = f"waits for data, checkpoints and metrics take {_percent(lost)} of the time"

@@ -79,7 +79,7 @@ def taken_for_data(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Itera
         if share >= LOW and w.shares["data"] < share / 2:
             yield (
                 f"no DataLoader of PyTorch brings this job its batches: the time from the end of a step to the next "
-                f"forward pass in which nothing is known to run, {share:.0%} of the time, is taken for waiting for data."
+                f"forward pass in which nothing is known to run ({share:.0%} of the time) is taken for a wait for data."
             )
             return
 
