@@ -123,7 +123,7 @@ def test_without_a_quota_the_machines_cpus_are_it(values):
 
 
 def test_compute_threads(values, process):
-    process.setting("torch_num_threads", 8)
+    process.setting("torch_threads", 8)
     for worker in range(2):
         process.workers[0, worker] = {"fetches": 1, "fetch_s": {"sum": 1.0}, "threads": 3}
     assert values()["compute_threads"] == 14

@@ -27,8 +27,8 @@ MOST_PROCESSES: Final = 4096  # of one machine
 
 
 class _Clock(msgspec.Struct):
-    mono_ns: int = 0
-    wall_ns: int = 0
+    mono_ns: int | None = 0
+    wall_ns: int | None = 0
 
 
 class _Ended(msgspec.Struct):
@@ -46,16 +46,16 @@ class _NotCaptured(msgspec.Struct):
 
 class _Node(msgspec.Struct):
     version: int = msgspec.field(default=1, name="whyidle_run")
-    host: str = ""
-    command: list[str] = []
-    clock: _Clock = msgspec.field(default_factory=_Clock)
+    host: str | None = ""
+    command: list[str] | None = None
+    clock: _Clock | None = None
     rings: str | None = None
-    machine: dict[str, msgspec.Raw] = {}
-    gpus: list[dict[str, msgspec.Raw]] = []
+    machine: dict[str, msgspec.Raw] | None = None
+    gpus: list[dict[str, msgspec.Raw]] | None = None
     nvml: str | None = ""
     ended: _Ended | None = None
-    not_captured: list[msgspec.Raw] = []
-    warnings: list[str] = []
+    not_captured: list[msgspec.Raw] | None = None
+    warnings: list[str] | None = None
 
 
 class NodeFolder(FolderReader):
@@ -90,14 +90,14 @@ class NodeFolder(FolderReader):
 
 
 def _node(folder: Path, told: _Node, warnings: list[str]) -> Node:
-    ended = told.ended
+    ended, clock = told.ended, told.clock or _Clock()
     return Node(
         name=str(folder),
         path=str(folder),
-        host=told.host,
-        command=tuple(told.command),
-        started=told.clock.mono_ns,
-        wall=told.clock.wall_ns,
+        host=told.host or "",
+        command=tuple(told.command or ()),
+        started=clock.mono_ns or 0,
+        wall=clock.wall_ns or 0,
         ended=None if ended is None else ended.mono_ns,
         exit_code=None if ended is None else ended.exit_code,
         signal=None if ended is None else ended.signal,
@@ -106,7 +106,7 @@ def _node(folder: Path, told: _Node, warnings: list[str]) -> Node:
         not_captured=tuple(
             _not_captured(one) for one in each(told.not_captured, _NotCaptured, folder / "node.json", warnings)
         ),
-        warnings=tuple(told.warnings),
+        warnings=tuple(told.warnings or ()),
     )
 
 
@@ -119,12 +119,13 @@ def _not_captured(told: _NotCaptured) -> str:
 
 def _facts_of_machine(told: _Node) -> Iterator[Fact]:
     """Yield the settings of a machine and its GPUs. Of a list of CPUs its length is the fact."""
-    where = {"cpu_quota": _value(told.machine.get("quota_from"))}
-    for name, raw in told.machine.items():
+    machine = told.machine or {}
+    where = {"cpu_quota": _value(machine.get("quota_from"))}
+    for name, raw in machine.items():
         value = _value(raw)
         if value is not None and name != "quota_from":
             yield Fact(name, value, str(where.get(name) or ""))
-    for index, gpu in enumerate(told.gpus):
+    for index, gpu in enumerate(told.gpus or ()):
         number = _value(gpu.get("index"))
         for name, raw in gpu.items():
             value = _value(raw)

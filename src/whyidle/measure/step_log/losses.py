@@ -104,21 +104,26 @@ def batches(rows: Rows, evaluates: Bools) -> Batches:
     )  # fmt: skip
 
 
-def data_losses(some: Waits, found: Batches, total: int) -> Iterator[tuple[str, float]]:
+def data_losses(some: Waits, found: Batches, total: int, step: float) -> Iterator[tuple[str, float]]:
     """Yield what waiting for loaders cost, as shares. The first batch of an epoch costs what it takes beyond others.
+
+    Where the GPU's own time of a loader's start or end is not known, it costs what it takes beyond a step: so far ahead
+    of its GPU a host may be.
 
     Args:
         some: all waits.
         found: those for batches.
         total: length of the watched time, ns.
+        step: length of the median step, ns.
     """
-    is_wait = np.zeros(len(some.host), np.bool_)
-    is_wait[found.index] = True
-    cost = lost(some, is_wait)
+    is_batch = np.zeros(len(some.host), np.bool_)
+    is_batch[found.index[~(found.starts | found.ends)]] = True
+    cost = lost(some, is_batch)
     if cost is None:
         return
-    each = np.zeros(len(some.host))
-    each[is_wait] = cost
+    beyond = np.maximum(some.host - step, 0.0)
+    each = np.where(np.isnan(some.lost), beyond, some.lost)
+    each[is_batch] = cost
     each = each[found.index]
     seen = some.host[found.index] > 0
     first = np.where(found.starts | found.ends, each, 0.0)
@@ -199,7 +204,8 @@ def evaluation_loss(
     """Return the share lost in evaluations: on a GPU its waits for batches, else all but its forward passes."""
     evaluates = phase == EVALUATION
     if on_gpu:
-        cost = lost(some, evaluates & rows.of(Record.BATCH) & ~rows.within(Record.BATCH))
+        batch = rows.of(Record.BATCH) & ~rows.within(Record.BATCH) & (rows.flags & END_OF_DATA == 0)
+        cost = lost(some, evaluates & batch)
         return None if cost is None else float(cost.sum()) / window.total
     forward = evaluates & rows.of(Record.FORWARD)
     computing = overlap(rows.start[forward], rows.end[forward], window).sum()

@@ -12,8 +12,8 @@ from whyidle.model.evidence import Node, Run, Series, Value
 from whyidle.model.measurement import Measurement
 
 SHORTEST: Final = 0.5  # of the watched time: samples that cover less do not speak for it
-THREADS: Final = ("torch_num_threads", "num_threads", "intra_op_threads", "torch.num_threads")
-TRACING: Final = ("tracing", "tracer", "debugger")
+THREADS: Final = "torch_threads"
+TRACING: Final = "tracing"
 
 
 def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
@@ -29,7 +29,7 @@ def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
     yield from machine(series, low, high)
     yield from threads(worst, series)
     yield from compute_threads(here)
-    tracing = worst.fact(*TRACING)
+    tracing = worst.fact(TRACING)
     if tracing is not None:
         yield Measurement("tracing", str(tracing) if tracing is not False else "")
     mismatch = worst.fact("numa_mismatch")
@@ -108,7 +108,7 @@ def threads(w: Watch, series: Sequence[Series]) -> Iterator[Measurement]:
 
 def compute_threads(here: Sequence[Watch]) -> Iterator[Measurement]:
     """Yield how many threads PyTorch may use at once on a machine, where every rank tells."""
-    told = [w.fact(*THREADS) for w in here]
+    told = [w.fact(THREADS) for w in here]
     if all(isinstance(count, int) and not isinstance(count, bool) for count in told):
         workers = sum(worker.threads or 1 for w in here for worker in w.log.workers)
         yield Measurement("compute_threads", sum(int(count) for count in told if count is not None) + workers)

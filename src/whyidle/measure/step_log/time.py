@@ -45,7 +45,7 @@ def loader_place(w: Watch) -> tuple[Location, ...]:
 
 def losses(w: Watch) -> Iterator[Measurement]:
     place = loader_place(w)
-    for name, share in data_losses(w.waits, w.batches, w.total):
+    for name, share in data_losses(w.waits, w.batches, w.total, float(np.median(w.steps.times))):
         yield Measurement(name, share, locations=place)
     others = {
         "lost_data_other_share": other_data_loss(w.rows, w.steps, w.waits, w.batches, w.evaluates),

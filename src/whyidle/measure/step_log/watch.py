@@ -18,7 +18,7 @@ from whyidle.model.evidence import Ints, LoaderSettings, Node, Record, StepLog, 
 from whyidle.model.intervals import Intervals, overlap
 
 DEVICE_BYTES: Final = (7, 8)  # counters of the device's memory
-DEVICE: Final = ("device", "model_device", "model.device")  # settings that tell where the model is
+DEVICE: Final = "device"  # the setting that tells where the model is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +110,7 @@ def uses_gpu(log: StepLog, node: Node | None) -> bool | None:
     counts = log.flags[(log.kind == Record.COUNT) & (log.value > 0)]
     if (log.kind == Record.GPU).any() or np.isin(counts, DEVICE_BYTES).any():
         return True
-    told = [str(fact.value) for fact in log.facts if fact.name in DEVICE]
+    told = [str(fact.value) for fact in log.facts if fact.name == DEVICE]
     if told:
         return any(not device.startswith(("cpu", "meta")) for device in told)
     if node is None:
