@@ -127,7 +127,7 @@ class Process:
     def ring(self, capacity=65_536):
         """Return the process's ring with the last of its records."""
         header = self.header()
-        head = b"WHYIDLE1" + struct.pack("<QII", len(self.records), capacity, len(header)) + header
+        head = b"WHYIDLE1" + struct.pack("<QI4xI4x", len(self.records), capacity, len(header)) + header
         slots = bytearray(capacity * 32)
         for index in range(max(len(self.records) - capacity, 0), len(self.records)):
             place = index % capacity * 32
@@ -137,7 +137,7 @@ class Process:
     def events(self, low=0, high=None):
         """Return what was drained of these records."""
         header = self.header()
-        head = b"WHYIDLE1" + struct.pack("<QII", 0, 0, len(header)) + header
+        head = b"WHYIDLE1" + struct.pack("<QI4xI4x", 0, 0, len(header)) + header
         chosen = range(low, len(self.records) if high is None else high)
         return head.ljust(4096, b"\0") + b"".join(map(self.packed, chosen))
 

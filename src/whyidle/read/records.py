@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from whyidle.read.typed import WRONG, text_as
 
 MAGIC: Final = b"WHYIDLE1"
 HEADER: Final = 4096  # bytes
+HEAD: Final = struct.Struct("<QIII")  # records written, capacity, nothing, length of the JSON
+JSON_AT: Final = 32
 ROW: Final = np.dtype(
     [
         ("kind", "u1"),
@@ -110,13 +113,12 @@ def _file(path: Path, warnings: list[str]) -> tuple[Header | None, Rows, int, in
     if not content.startswith(MAGIC) or len(content) < HEADER:
         warnings.append(f"{path}: not records of whyidle, or cut short in its header: left out.")
         return none
-    count, capacity, length = (
-        int.from_bytes(content[low:high], "little") for low, high in ((8, 16), (16, 20), (20, 24))
-    )
+    count, capacity, before, length = HEAD.unpack_from(content, len(MAGIC))
+    length = length or before  # early writers put it in front of its place
     body = content[HEADER:]
     rows = np.frombuffer(body, ROW, len(body) // ROW.itemsize)
     try:
-        header = text_as(content[24 : min(24 + length, HEADER)], Header, path, warnings)
+        header = text_as(content[JSON_AT : min(JSON_AT + length, HEADER)], Header, path, warnings)
     except WRONG:
         warnings.append(f"{path}: its header is damaged: process and rank are not known from it.")
         header = None
