@@ -151,7 +151,9 @@ class Process:
         (folder / f"{self.identity}.facts.json").write_text(json.dumps(facts))
         for (loader, worker), told in self.workers.items():
             content = {"version": 1, "pid": self.pid + worker + 1, "loader": loader, "worker": worker, **told}
-            (folder / f"{self.identity}.worker-{loader}-{worker}.json").write_text(json.dumps(content))
+            (folder / f"{self.identity}.worker-{loader}-{'main' if worker < 0 else worker}.json").write_text(
+                json.dumps(content)
+            )
 
 
 @dataclass

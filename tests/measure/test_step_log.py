@@ -177,7 +177,9 @@ def test_marks_of_the_user_come_first(measured):
 def test_our_own_stalls_and_watched_steps_are_no_steps(measured):
     process = Process().train(10)
     process.put(recorded.PROFILE, 90, flags=1)
-    process.train(4, forward=60)
+    process.train(1, forward=60)
+    process.put(recorded.PROFILE, 20, flags=1)
+    process.train(3, forward=60)
     process.put(recorded.PROFILE, 100, flags=2)
     process.train(5)
     start = process.now

@@ -91,6 +91,19 @@ def test_without_workers_the_process_makes_batches_itself(tmp_path):
     assert told["batch_spread"] == pytest.approx(0.5, rel=0.05)
 
 
+def test_a_process_that_makes_its_batches_itself_tells_how(tmp_path):
+    process = Process().setting("device", "cpu").setting("torch_threads", 2).train(20)
+    process.workers[0, -1] = {
+        "fetches": 20, "fetch_s": {"sum": 0.2, "sum_of_squares": 0.002}, "cpu_s": 0.05, "run_delay_s": 0.1,
+        "cpus_allowed": 2, "threads": 2,
+    }  # fmt: skip
+    told = {m.name: m.value for m in measure(load(run_directory(tmp_path, process))).measurements}
+    assert told["batch_seconds"] == pytest.approx(0.01)
+    assert told["batch_blocked_share"] == pytest.approx(0.25)
+    assert told["compute_threads"] == 2
+    assert "worker_cpus_allowed" not in told
+
+
 def test_cpus(values, process):
     machine = {"cpus": 16, "cpus_allowed": [0, 1, 2, 3], "cpu_quota": 2.5, "quota_from": "cgroup v2 cpu.max"}
     rows = [

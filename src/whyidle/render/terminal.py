@@ -112,7 +112,7 @@ def _headline(report: Report, width: int) -> Iterator[Text]:
 def _facts(report: Report) -> list[str]:
     run, summary = report.run, report.summary
     facts = [gpu_name(gpu.name) if gpu.count == 1 else f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in run.gpus]
-    ranks = len({file.rank for file in run.evidence})
+    ranks = len({file.rank for file in run.evidence} - {None}) or min(len(run.evidence), 1)
     if ranks and run.world_size and run.world_size > ranks:
         facts.append(f"{ranks:,} of {plural(run.world_size, 'rank')}")
     elif ranks:

@@ -71,10 +71,11 @@ def of_loader(w: Watch, loader: int) -> Iterator[Measurement]:
     length = settings.length if settings is not None else None
     if length:
         yield Measurement("batches_per_epoch", length)
-    workers = [worker for worker in w.log.workers if worker.loader == loader and worker.fetches > 0]
+    apart = bool((w.rows.flags[found.index[its]] & HAS_WORKERS).any())
+    workers = [one for one in w.log.workers if one.loader == loader and one.fetches > 0 and (one.worker >= 0) == apart]
     if workers:
         yield from of_workers(workers)
-    elif not (w.rows.flags[found.index[its]] & HAS_WORKERS).any():
+    elif not apart:
         usual = found.index[its & ~found.begins & ~found.starts & ~found.ends]
         took = (w.rows.end - w.rows.start)[usual][w.waits.host[usual] > 0] / 1e9
         if len(took):
@@ -98,7 +99,7 @@ def of_workers(workers: Sequence[Worker]) -> Iterator[Measurement]:
         yield Measurement("batch_cpu_share", cpu)
         yield Measurement("batch_run_delay_share", delay)
         yield Measurement("batch_blocked_share", max(1.0 - cpu - delay, 0.0))
-    allowed = [worker.cpus_allowed for worker in workers if worker.cpus_allowed]
+    allowed = [worker.cpus_allowed for worker in workers if worker.cpus_allowed and worker.worker >= 0]
     if allowed:
         yield Measurement("worker_cpus_allowed", min(allowed))
     yield from looks([stack for worker in workers for stack in worker.stacks])

@@ -25,7 +25,7 @@ def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
     here = [w for w in watches if w.node is node]
     series = [one for one in run.series if one.node == node.name]
     low, high = min(w.low for w in here), max(w.high for w in here)
-    yield from cpus(node, series, low, high)
+    yield from cpus(worst, node, series, low, high)
     yield from machine(series, low, high)
     yield from threads(worst, series)
     yield from compute_threads(here)
@@ -62,7 +62,7 @@ def growth(series: Sequence[Series], name: str, low: int, high: int) -> float:
     return grown
 
 
-def cpus(node: Node, series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:
+def cpus(worst: Watch, node: Node, series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:
     """Yield how many CPUs there are for the job, and how many it uses."""
     online, affinity, quota = number(node, "cpus"), number(node, "cpus_allowed"), number(node, "cpu_quota")
     allowed = min((count for count in (online, affinity, quota) if count), default=None)
@@ -78,6 +78,8 @@ def cpus(node: Node, series: Sequence[Series], low: int, high: int) -> Iterator[
         yield Measurement("storage_read_bytes_per_s", growth(series, "read_bytes", low, high) / elapsed)
     ours = [one for one in series if one.name == "cpus_allowed" and one.role in {"rank", "worker"}]
     used = [float(np.nanmedian(one.value)) for one in ours]
+    own = worst.fact("cpus_allowed")
+    used += [float(own)] if isinstance(own, int) else []
     if used and affinity:
         yield Measurement("affinity_narrowed", min(used) < affinity)
 
@@ -110,5 +112,5 @@ def compute_threads(here: Sequence[Watch]) -> Iterator[Measurement]:
     """Yield how many threads PyTorch may use at once on a machine, where every rank tells."""
     told = [w.fact(THREADS) for w in here]
     if all(isinstance(count, int) and not isinstance(count, bool) for count in told):
-        workers = sum(worker.threads or 1 for w in here for worker in w.log.workers)
+        workers = sum(worker.threads or 1 for w in here for worker in w.log.workers if worker.worker >= 0)
         yield Measurement("compute_threads", sum(int(count) for count in told if count is not None) + workers)

@@ -125,7 +125,7 @@ def _profiled(log: StepLog) -> Iterator[tuple[int, int]]:
     began: int | None = None
     for index in profile.tolist():
         start, end = int(log.start[index]), int(log.start[index] + log.duration[index])
-        if log.flags[index] & PROFILE_START:
+        if log.flags[index] & PROFILE_START and began is None:  # it may be started twice: to warm up, and to record
             began = start
         if log.flags[index] & PROFILE_STOP and began is not None:
             yield began, end
