@@ -34,6 +34,18 @@ def test_a_job_without_a_gpu(tmp_path):
     assert not report.healthy
 
 
+def test_small_losses_that_findings_speak_for_are_judged(tmp_path):
+    process = Process().setting("device", "cpu")
+    for _ in range(10):
+        process.train(10, data=0)
+        process.save(24)
+    report = diagnose(run_directory(tmp_path, process))
+    assert {finding.rule for finding in report.findings} == {"pause.checkpoint_sync"}
+    assert report.judged
+    assert report.exit_code == 0
+    assert "3% of the time goes into writing checkpoints" in report.summary.verdict
+
+
 def test_a_healthy_job_without_a_gpu(tmp_path):
     report = diagnose(job(tmp_path, device="cpu", data=1))
     assert report.summary.verdict == (
@@ -63,7 +75,8 @@ def test_waits_of_the_host_alone_are_an_upper_bound(tmp_path):
     report = diagnose(job(tmp_path, data=40))
     assert "40% of the time at most" in report.summary.verdict
     assert set(report.summary.lost_shares) == {"data_other", "save", "evaluation"}
-    assert not report.healthy
+    assert not report.judged
+    assert "GPU idle meanwhile  not measured" in render(report)
 
 
 def test_a_gpu_that_rests_for_no_known_reason_is_not_judged(tmp_path):

@@ -50,19 +50,24 @@ def summarize(summary: Summary, job: WatchedJob) -> Summary:
 
 
 def enough(summary: Summary, findings: tuple[Finding, ...]) -> bool:
-    """Say whether a job that was not traced is judged: not where it waits, or its GPU rests, and nothing says why."""
-    grave = any(finding.severity != "low" for finding in findings)
-    waits, rests = sum(summary.lost_shares.values()), _unexplained(summary) if summary.on_gpu else 0.0
-    return grave or (waits < MEDIUM and rests < 1 - UTILIZED)
+    """Say whether a job that was not traced is judged.
+
+    It is not where it waits, or its GPU rests, and nothing says why; nor where it is not known what its waits cost.
+    """
+    if any(finding.severity != "low" for finding in findings):
+        return True
+    unknown = _waits_for_data(summary) if _lost_to_data(summary) is None else 0.0
+    rests = _unexplained(summary) if summary.on_gpu else 0.0
+    return unknown < MEDIUM and _left(summary, findings) < MEDIUM and rests < 1 - UTILIZED
 
 
 def verdict(summary: Summary, findings: tuple[Finding, ...]) -> str:
     """Return the judgement on a job of which there is no trace of the GPU, the answer first."""
     grave = any(finding.severity != "low" for finding in findings)
-    lost = sum(summary.lost_shares.values())
-    said = _answer(summary, grave, lost)
-    if lost >= MEDIUM and not grave:
-        said += f" Of {lost:.0%} of the time this recording does not show what to change."
+    left = _left(summary, findings)
+    said = _answer(summary, grave, sum(summary.lost_shares.values()))
+    if left >= MEDIUM and not grave:
+        said += f" Of {left:.0%} of the time this recording does not show what to change."
     return said
 
 
@@ -173,6 +178,11 @@ def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
         yield "What else the GPU does was not measured."
     elif _unexplained(summary) >= 1 - UTILIZED:
         yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {TRACE}"
+
+
+def _left(summary: Summary, findings: tuple[Finding, ...]) -> float:
+    """Return the share of the time that is lost in waits and that no finding speaks for."""
+    return max(sum(summary.lost_shares.values()) - sum(finding.lost_share or 0.0 for finding in findings), 0.0)
 
 
 def _unexplained(summary: Summary) -> float:

@@ -81,6 +81,7 @@ def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:
     yield from _headline(report, width)
     if report.judged and in_full:
         yield from _picture(report.summary, width)
+    if in_full:
         yield from phases(report.summary, width)
     yield from _ranks(report.summary, width)
     if in_full:

@@ -28,6 +28,7 @@ def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
     yield from cpus(worst, node, series, low, high)
     yield from machine(series, low, high)
     yield from threads(worst, series)
+    yield Measurement("ranks_on_machine", max(sum(w.node is one for w in watches) for one in run.nodes))
     yield from compute_threads(here)
     tracing = worst.fact(TRACING)
     if tracing is not None:
