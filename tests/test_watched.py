@@ -76,7 +76,7 @@ def test_waits_of_the_host_alone_are_an_upper_bound(tmp_path):
     assert "40% of the time at most" in report.summary.verdict
     assert set(report.summary.lost_shares) == {"data_other", "save", "evaluation"}
     assert not report.judged
-    assert "GPU idle meanwhile  not measured" in render(report)
+    assert "GPU idle meanwhile  waiting for data not measured" in render(report)
 
 
 def test_a_gpu_that_rests_for_no_known_reason_is_not_judged(tmp_path):

@@ -52,17 +52,13 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
 def _of_these(summary: Summary, width: int) -> Iterator[Text]:
     """Yield in which of these waits the GPU idles: only there they are a cause, elsewhere the host just blocks."""
     lost = summary.lost_shares
-    data = [share for name, share in lost.items() if name.startswith("data")]
-    parts = [
-        f"{label} {percent(share)}"
-        for label, share in (
-            ("waiting for data", sum(data) if "data_workers" in lost else None),
-            ("checkpoint", lost.get("save")),
-            ("evaluation", lost.get("evaluation")),
-        )
-        if share is not None
-    ]
-    text = " · ".join(parts) if parts else "not measured: the host may just block there while the GPU works"
+    data = sum(share for name, share in lost.items() if name.startswith("data"))
+    others = {"checkpoint": lost.get("save", 0.0), "evaluation": lost.get("evaluation", 0.0)}
+    if "data_workers" in lost:
+        parts = [f"waiting for data {percent(data)}"]
+    else:
+        parts = ["waiting for data not measured: the host may just block there while the GPU works"]
+    text = " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
     yield from hang(Text("  GPU idle meanwhile  ", style="dim"), Text(text), width)
     text = "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
     yield from hang(Text("  "), Text(text, style="dim"), width)

@@ -17,7 +17,7 @@ from whyidle.model.intervals import Intervals, overlap, subtract, union
 
 COVERED: Final = 0.5  # of the host's wait: so much must have the GPU's own time for the rest to be taken as like it
 FEW: Final = 0.5  # batches per step: with fewer, data comes from elsewhere
-LONG: Final = 0.05  # of a step: a shorter pause between steps is not worth a name
+LONG: Final = 0.1  # of a step: a shorter pause between steps is bookkeeping of the loop
 REGULAR: Final = 0.8  # of the steps have it
 
 Bools = NDArray[np.bool_]
@@ -157,7 +157,8 @@ def other_data_loss(rows: Rows, steps: Period, some: Waits, found: Batches, eval
     if some.host[own].sum():
         cost = lost(some, own)
         return None if cost is None else float(cost.sum()) / total
-    ordinary = np.count_nonzero(~found.starts & ~found.ends & (some.host[found.index] > 0))
+    index = found.index[~found.starts & ~found.ends]
+    ordinary = np.count_nonzero(overlap(rows.start[index], rows.start[index] + 1, steps.window))
     if ordinary >= FEW * np.count_nonzero(steps.kept):
         return 0.0
     if np.isnan(some.lost).any():
