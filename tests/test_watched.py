@@ -43,7 +43,7 @@ def test_small_losses_that_findings_speak_for_are_judged(tmp_path):
     assert {finding.rule for finding in report.findings} == {"pause.checkpoint_sync"}
     assert report.judged
     assert report.exit_code == 0
-    assert "3% of the time goes into writing checkpoints" in report.summary.verdict
+    assert "4% of the time goes into writing checkpoints" in report.summary.verdict
 
 
 def test_a_healthy_job_without_a_gpu(tmp_path):

@@ -13,6 +13,8 @@ from whyidle.model.evidence import Record
 
 MOSTLY: Final = 0.8  # of a loader's batches: all of them are used for that
 
+MOST_MODULES: Final = 256  # that are looked at, the most frequent first
+
 Bools = NDArray[np.bool_]
 
 
@@ -65,7 +67,8 @@ def _rare(rows: Rows, steps: Period, other: Bools) -> Bools:
     rare = np.zeros(len(rows), np.bool_)
     if rows.of(Record.ENVIRONMENT).any():  # acting in an environment is what such a job trains on
         return rare
-    for module in np.unique(rows.value[other]).tolist():
+    modules, count = np.unique(rows.value[other], return_counts=True)
+    for module in modules[np.argsort(-count, kind="stable")][:MOST_MODULES].tolist():
         its = other & (rows.value == module)
         step = np.searchsorted(steps.end, rows.start[its], "right")
         per_step = np.bincount(step, minlength=len(steps.end) + 1)[: len(steps.end)]

@@ -21,6 +21,7 @@ from whyidle.model.evidence import Ints, Record, StepLog
 from whyidle.model.intervals import EMPTY, NOTHING, Intervals, overlap, union
 
 FEWEST: Final = 3  # marks; the first ends the time that is not watched, so that is two steps
+MOST_OPTIMIZERS: Final = 1024  # that are looked at, the most frequent first
 APART: Final = 0.1  # of their time: optimizers that overlap less take turns, as in the folds of a cross-validation
 
 
@@ -82,19 +83,16 @@ def _anchors(rows: Rows, optimizers: NDArray[np.bool_]) -> list[int]:
     """
     if not optimizers.any():
         return []
-    values, count = np.unique(rows.value[optimizers], return_counts=True)
-    spans = {
-        int(value): (int(rows.start[chosen].min()), int(rows.end[chosen].max()))
-        for value in values
-        for chosen in (optimizers & (rows.value == value),)
-    }
+    values, which, count = np.unique(rows.value[optimizers], return_inverse=True, return_counts=True)
+    low, high = np.full(len(values), np.iinfo(np.int64).max), np.zeros(len(values), np.int64)
+    np.minimum.at(low, which, rows.start[optimizers])
+    np.maximum.at(high, which, rows.end[optimizers])
     anchors: list[int] = []
-    for value in values[np.argsort(-count, kind="stable")].tolist():
-        low, high = spans[value]
-        shared = sum(max(min(high, spans[other][1]) - max(low, spans[other][0]), 0) for other in anchors)
-        if shared <= APART * (high - low):
-            anchors.append(value)
-    return anchors
+    for one in np.argsort(-count, kind="stable")[:MOST_OPTIMIZERS].tolist():
+        shared = np.maximum(np.minimum(high[one], high[anchors]) - np.maximum(low[one], low[anchors]), 0).sum()
+        if shared <= APART * (high[one] - low[one]):
+            anchors.append(one)
+    return [int(values[one]) for one in anchors]
 
 
 def _skips(rows: Rows, anchors: Ints) -> Ints:
