@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from whyidle.model.evidence import Value
 from whyidle.model.finding import CAUSES
 from whyidle.model.measurement import CATALOG, Measurement, Measurements
 from whyidle.rules import all_rules, ask
+from whyidle.rules.base import Rule
 
 NAMES = sorted({name for rule in all_rules() for names in (*rule.needs, rule.uses) for name in names})
 RANGES: dict[str, st.SearchStrategy[Value]] = {
@@ -61,6 +63,15 @@ def test_a_loss_is_a_share_and_no_more_than_was_measured(measured: dict[str, Val
             assert "nan" not in words
             assert "inf " not in words
     assert not {item.rule for item in unknown} & {finding.rule for finding in findings}
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
+@given(st.data())
+def test_one_alternative_of_what_a_rule_needs_is_enough(rule: type[Rule], data: st.DataObject) -> None:
+    """Whatever else was measured, or was not."""
+    others = sorted({name for names in (*rule.needs, rule.uses) for name in names})
+    names = {*data.draw(st.sampled_from(rule.needs)), *data.draw(st.sets(st.sampled_from(others)))}
+    list(rule().diagnose(measurements({name: data.draw(values(name)) for name in sorted(names)})))
 
 
 @given(MEASURED)

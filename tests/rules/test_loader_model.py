@@ -25,11 +25,13 @@ def measurements(given: dict[str, Value]) -> Measurements:
         ({}, 5, 0.8, False),  # 1.15 x 80 ms / 20 ms, rounded up
         ({"batch_spread": 1.0}, 10, 0.8, False),
         ({"loader_batches_per_step": 2.0}, 10, 0.8, False),
-        ({"cpus_allowed": 4}, 3, 1 - 0.08 / 3 / 0.1, True),  # one CPU stays with the training thread
-        ({"cpus_allowed": 16, "ranks_on_machine": 4}, 3, 1 - 0.08 / 3 / 0.1, True),
-        ({"cpus_allowed": 2}, 1, 0.2, True),
+        ({"cpus_allowed": 6, "batch_spread": 1.0}, 5, 0.8, True),  # one CPU stays with the training thread
+        ({"cpus_allowed": 3}, 3, 1 - 0.08 / 3 / 0.1, True),  # which would wait all the same
+        ({"cpus_allowed": 12, "ranks_on_machine": 4}, 3, 1 - 0.08 / 3 / 0.1, True),
+        ({"cpus_allowed": 2}, 2, 0.6, True),
         ({"cpus_allowed": 1, "on_gpu": False}, 1, 0.0, True),  # 80 ms and 20 ms of one CPU are 100 ms
-        ({"cpus_allowed": 2, "on_gpu": False}, 1, 0.2, True),
+        ({"cpus_allowed": 2, "on_gpu": False}, 2, 0.5, True),  # 100 ms of CPU on two of them
+        ({"cpus_allowed": 2, "on_gpu": False, "batch_cpu_share": 0.0}, 2, 0.6, True),  # workers that sleep
     ],
 )
 def test_workers(change: dict[str, Value], workers: int, saved: float, limited: bool) -> None:
@@ -57,6 +59,12 @@ def test_a_finding_tells_the_number_to_set() -> None:
     late = SLOW | {"lost_data_workers_share": 0.5, "batch_seconds": 0.2, "num_workers": 2, "cpus_allowed": 32}
     (few,) = [found for found in ask(measurements(late))[0] if found.rule == "input.workers_too_few"]
     assert "num_workers=5," in few.fixes[0].change
+
+
+def test_workers_that_would_do_if_batches_took_equal_time_need_more_batches_ahead_first() -> None:
+    late = SLOW | {"lost_data_workers_share": 0.2, "batch_seconds": 0.3, "batch_spread": 1.5, "num_workers": 4}
+    (few,) = [found for found in ask(measurements(late))[0] if found.rule == "input.workers_too_few"]
+    assert [fix.change.partition("(..., ")[2][:8] for fix in few.fixes] == ["prefetch", "num_work"]
 
 
 def test_enough_workers_that_take_unequal_time_need_more_batches_ahead() -> None:

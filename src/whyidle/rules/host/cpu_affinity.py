@@ -58,8 +58,8 @@ class CpuAffinity(Rule):
             lost_share=lost,
             confidence=self.confidence if lost_on_the_way else self.given_confidence,
             seen=(
-                f"the affinity of a worker allows {has:.0f} CPUs, {could:.0f} could be had; while they make a "
-                f"batch, workers wait for a CPU {delay:.0%} of the time"
+                f"a worker may run on {has:.0f} of {could:.0f} CPUs; workers wait for a CPU {delay:.0%} of the time "
+                "that a batch takes"
             ),
             locations=m.one("worker_cpus_allowed").locations,
             fixes=(reset, ask) if lost_on_the_way else (ask,),

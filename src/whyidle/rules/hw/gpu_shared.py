@@ -17,15 +17,15 @@ class GpuShared(Rule):
     ## How we know
     NVML lists a foreign process with at least a gigabyte on one of the job's GPUs for most of the samples, and the GPU
     is nearly always busy. What the other process takes is what NVML counts as busy beyond what the job's own trace
-    does, at most half. Without a trace that is not measured, and a tenth is assumed: the process may as well hold its
-    memory and do nothing.
+    does, at most half; short pauses between the job's kernels count as busy, since NVML does not see them. Without a
+    trace that is not measured, and a tenth is assumed: the process may as well hold its memory and do nothing.
 
     ## When to ignore it
     It is a notebook that was left open: it takes memory, not time. With MPS or MIG the GPU is divided on purpose.
     """
 
     needs = (("foreign_share", "foreign_memory_bytes", "utilization_mean_share"),)
-    uses = ("gpu_busy_share",)
+    uses = ("gpu_busy_share", "launch_bound_share", "idle_kernel_gap_share")
     busy = ("foreign_share",)
 
     present = Threshold(0.5, "of samples", source="judgement: someone who looks in for a moment is not the reason")
@@ -33,7 +33,9 @@ class GpuShared(Rule):
     full = Threshold(0.9, "of watched", source="judgement: below it there is room for both")
     half = Threshold(0.5, "of watched", source="two equal jobs in turns: 56 to 27 samples/s in a public case")
     assumed = Threshold(0.1, "of watched", source="judgement: what it takes was not measured, and may be nothing")
-    confidence = Threshold(0.7, "probability", source="judgement, not calibrated yet: its share was measured")
+    confidence = Threshold(
+        0.6, "probability", source="judgement, not calibrated yet: a few recorded steps against the whole run"
+    )
     assumed_confidence = Threshold(0.4, "probability", source="judgement, not calibrated yet: it may be idle")
     applies = Threshold(0.6, "probability", source="judgement: one of the two can move")
 
@@ -47,12 +49,17 @@ class GpuShared(Rule):
             return 0.0
         if "gpu_busy_share" not in m:
             return cls.assumed * share
-        return min(max(used - m.number("gpu_busy_share"), 0.0), cls.half * share)
+        return min(max(used - cls._own(m), 0.0), cls.half * share)
+
+    @classmethod
+    def _own(cls, m: Measurements) -> float:
+        """Return how busy NVML would find the GPU with this job alone: it does not see short pauses."""
+        return sum(m.get(name, 0.0) for name in cls.uses)
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.claimed(m)
         measured = "gpu_busy_share" in m
-        own = f", {m.number('gpu_busy_share'):.0%} of it by the job's own trace" if measured else ""
+        own = f", {self._own(m):.0%} of it by the job's own trace" if measured else ""
         yield from self.finding(
             f"Another process is on the GPU, which costs about {lost:.0%} of the time.",
             lost_share=lost,
@@ -91,6 +98,15 @@ class GpuShared(Rule):
             foreign_memory_bytes=9e9,
             utilization_mean_share=0.97,
             gpu_busy_share=0.98,
+        ),
+        Silent(
+            "a notebook beside a job of many short kernels, whose pauses NVML does not see",
+            foreign_share=1.0,
+            foreign_memory_bytes=9e9,
+            utilization_mean_share=0.98,
+            gpu_busy_share=0.5,
+            launch_bound_share=0.45,
+            idle_kernel_gap_share=0.04,
         ),
         Silent("there is room for both", foreign_share=1.0, foreign_memory_bytes=9e9, utilization_mean_share=0.4),
     )

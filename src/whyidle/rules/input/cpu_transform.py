@@ -44,6 +44,7 @@ class CpuTransform(Rule):
     explains_enough = late_workers.EXPLAINS
     once_applies = Threshold(0.6, "probability", source="judgement: what is random has to stay in the loop")
     gpu_applies = Threshold(0.5, "probability", source="judgement: 188 to 615 samples/s on an A100 in one public case")
+    alone_applies = Threshold(0.5, "probability", source="judgement: 0.83 to 1.66 iterations/s in one public case")
     residual = Threshold(0.3, "of the wait", source="judgement: reading and the cheap transforms remain")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
@@ -52,8 +53,13 @@ class CpuTransform(Rule):
         workers = f"{m.number('num_workers'):.0f} workers" if "num_workers" in m else "workers"
         delay = m.get("batch_run_delay_share", 0.0)
         site = str(m.one("look_site").value) if "look_site" in m else ""
+        crowded_out = m.number("job_cpu_share") < self.in_use and delay >= self.delayed
+        what = "Making batches takes all the CPU there is"
+        if crowded_out:
+            what = "Making batches takes more CPU than other programs leave"
+            others = tuple(dict.fromkeys((*others, "host.cpu_quota")))
         yield from self.finding(
-            f"Making batches takes all the CPU there is while the GPU waits, which costs {lost:.0%} of the time.",
+            f"{what} while the GPU waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.unsure_confidence if others else self.confidence,
             seen=(
@@ -63,8 +69,19 @@ class CpuTransform(Rule):
                 + (f"; most time goes to {site}" if site else "")
             ),
             locations=m.one("look_site" if site else WAIT).locations,
-            fixes=self._fixes(),
+            fixes=(*((self._alone(),) if crowded_out else ()), *self._fixes()),
             candidates=others,
+        )
+
+    def _alone(self) -> Fix:
+        return Fix(
+            "get CPUs of your own: others use those of this job",
+            "top -o %CPU   # who does\n"
+            "# a pod: resources: {requests: {cpu: 16}, limits: {cpu: 16}}; in a batch system: --exclusive",
+            effort="setting",
+            applies=self.alone_applies,
+            risk="CPUs that others do not have then",
+            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
         )
 
     def _fixes(self) -> tuple[Fix, ...]:

@@ -173,4 +173,4 @@ def more_workers(m: Measurements, wait: float) -> loader_model.Plan | None:
         return loader_model.plan(m, wait)
     each = min(max(m.get("batch_cpu_share", 1.0), 0.1), 1.0)  # a worker that mostly waits takes little of a CPU
     free = math.ceil(cpus * max(1 - m.number("job_cpu_share"), 0.0) / each)
-    return loader_model.plan(m, wait, most=max(cpus - 1, now + free, 1))
+    return loader_model.plan(m, wait, most=max(cpus - 1, min(now + free, int(cpus / each)), 1))

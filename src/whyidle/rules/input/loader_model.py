@@ -31,6 +31,7 @@ class Plan:
     workers: int
     saved: float
     cpus_are_the_limit: bool  # with more of them it would take more workers
+    at_work: float  # workers that would be making a batch at a time, if all took equally long
 
 
 def cpus_per_rank(m: Measurements) -> int | None:
@@ -46,7 +47,8 @@ def plan(m: Measurements, lost: float, most: int | None = None) -> Plan | None:
     Args:
         m: of the watched run; reads `READ`.
         lost: the wait, of watched time.
-        most: workers that there is room for; by default one CPU stays with the training thread.
+        most: workers that there is room for; by default one CPU stays with the training thread, unless that would
+            wait for workers all the same.
     """
     if any(name not in m for name in ("batch_seconds", "watched_s", "watched_steps")):
         return None
@@ -57,10 +59,13 @@ def plan(m: Measurements, lost: float, most: int | None = None) -> Plan | None:
     making = m.number("batch_seconds") * max(m.get("loader_batches_per_step", 1.0), 1.0)
     cpus = cpus_per_rank(m)
     room = max(most if most is not None else int(MOST) if cpus is None else cpus - 1, 1)
-    wanted = SPARE * (1 + m.get("batch_spread", SPREAD)) * making / own if own > 0 else math.inf
+    if most is None and cpus is not None and making / room > own:
+        room = cpus
+    at_work = making / own if own > 0 else math.inf
+    wanted = SPARE * (1 + m.get("batch_spread", SPREAD)) * at_work
     workers = room if wanted >= room else max(math.ceil(wanted), 1)
     after = max(own, making / workers, 0.0 if cpus is None else _cpu_time(m, making, own) / cpus)
-    return Plan(workers, min(max(1 - after / step, 0.0), lost), wanted > room)
+    return Plan(workers, min(max(1 - after / step, 0.0), lost), wanted > room, at_work)
 
 
 def _cpu_time(m: Measurements, making: float, own: float) -> float:

@@ -60,6 +60,11 @@ class WorkersTooFew(Rule):
     free_confidence = Threshold(
         0.8, "probability", source="judgement, not calibrated yet: workers compute, and CPUs are free"
     )
+    locked_confidence = Threshold(
+        0.4,
+        "probability",
+        source="judgement, not calibrated yet: workers wait for a lock, which more of them may want, too",
+    )
     free_applies = Threshold(0.8, "probability", source="judgement: CPUs are free for them")
     uneven = loader_model.SPREAD
     applies = Threshold(0.5, "probability", source="judgement: one of three causes, and cores have to be free")
@@ -73,23 +78,27 @@ class WorkersTooFew(Rule):
     def _watched(self, m: Measurements) -> Iterator[Finding]:
         lost = late_workers.claimed(m, TOO_FEW)
         others = late_workers.undecided(m, TOO_FEW)
-        parts = {"computing": "batch_cpu_share", "waiting for a CPU": "batch_run_delay_share"}
-        parts |= {"blocked": "batch_blocked_share"}
-        made = ", ".join(f"{m.number(name):.0%} {what}" for what, name in parts.items() if name in m)
-        busy = f"; the job uses {m.number('job_cpu_share'):.0%} of its CPUs" if "job_cpu_share" in m else ""
+        blocked = m.get("batch_blocked_share", 0.0) >= late_workers.BLOCKED  # and not by storage: that is another's
+        sure = self.locked_confidence if blocked else self.confidence if others else self.free_confidence
         yield from self.finding(
             f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the time.",
             lost_share=lost,
-            confidence=self.confidence if others else self.free_confidence,
-            seen=(
-                f"the training waits {m.number(WAIT):.0%} of the watched time for workers"
-                + (f", which are {made} while they make a batch" if made else ", of which nothing else is known")
-                + busy
-            ),
+            confidence=self._sure(m, sure),
+            seen=f"the training waits {m.number(WAIT):.0%} of the watched time for workers, {self._known(m)}",
             locations=m.one(WAIT).locations,
             fixes=self._sized(m),
             candidates=others,
         )
+
+    def _known(self, m: Measurements) -> str:
+        """Return what is known of the workers."""
+        parts = {"batch_cpu_share": "compute", "batch_run_delay_share": "wait for a CPU"}
+        parts |= {"batch_blocked_share": "are blocked"}
+        told = [f"{what} {m.number(name):.0%}" for name, what in parts.items() if name in m]
+        if not told:
+            return "of which nothing else is known"
+        busy = f"; the job uses {m.number('job_cpu_share'):.0%} of its CPUs" if "job_cpu_share" in m else ""
+        return f"which {', '.join(told)} of the time that a batch takes{busy}"
 
     def _sized(self, m: Measurements) -> tuple[Fix, ...]:
         """Return the fixes with as many workers as there are room for and need of, the better one first."""
@@ -97,14 +106,18 @@ class WorkersTooFew(Rule):
         plan = late_workers.more_workers(m, m.number(WAIT))
         if plan is None or "num_workers" not in m:
             return more, ahead
-        if (
-            plan.workers <= m.number("num_workers") and not plan.cpus_are_the_limit
-        ):  # enough in the mean: batches take unequal time
-            factor = int(2 * m.get("prefetch_factor", 2))
-            return (replace(ahead, change=f"DataLoader(..., prefetch_factor={factor})", applies=self.applies),)
+        now = m.number("num_workers")
+        enough = plan.at_work <= now  # in the mean: what is late are batches that take longer than others
+        factor = int(2 * m.get("prefetch_factor", 2))
+        change = f"DataLoader(..., prefetch_factor={factor})"
+        ahead = replace(ahead, change=change, applies=self.applies if enough else self.ahead_applies)
+        if plan.workers <= now:
+            return (ahead, more) if plan.cpus_are_the_limit and not enough else (ahead,)
         change = f"DataLoader(..., num_workers={plan.workers}, persistent_workers=True)"
         more = replace(more, change=change, applies=self.free_applies if "job_cpu_share" in m else self.applies)
-        return (more, ahead) if m.get("batch_spread", 0.0) > self.uneven else (more,)
+        if m.get("batch_spread", 0.0) <= self.uneven:
+            return (more,)
+        return (ahead, more) if enough else (more, ahead)
 
     def _recorded(self, m: Measurements) -> Iterator[Finding]:
         wait = m.one("idle_loader_workers_share")
@@ -112,9 +125,7 @@ class WorkersTooFew(Rule):
         yield from self.finding(
             f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the time.",
             lost_share=lost,
-            confidence=(
-                self.one_rank_confidence if m.get("late_data_share", 0.0) >= self.one_rank else self.confidence
-            ),
+            confidence=self._sure(m, self.confidence),
             seen=(
                 f"the launching thread waits in DataLoader.__next__ for {lost:.0%} of the time though workers are on; "
                 "too few of them, slow transforms or slow storage: CPU and iowait of each worker process would tell, "
@@ -124,6 +135,9 @@ class WorkersTooFew(Rule):
             fixes=self._fixes(),
             candidates=("input.cpu_transform", "input.storage"),
         )
+
+    def _sure(self, m: Measurements, otherwise: float) -> float:
+        return self.one_rank_confidence if m.get("late_data_share", 0.0) >= self.one_rank else otherwise
 
     def _fixes(self) -> tuple[Fix, ...]:
         return (

@@ -26,8 +26,8 @@ class WorkersZero(Rule):
 
     The number of workers that we propose is 1.15 x (1 + spread) x loading time / rest of the step.
     From a recording alone it is at least the 4 that a measured pair used; do not go above the CPU cores
-    per GPU. Of a watched job the CPUs that it may use are known, one of which stays with the training
-    thread; then the loss is what so many workers save, which on few CPUs is less than the wait.
+    per GPU. Of a watched job the CPUs that it may use are known; then the loss is what so many workers
+    save, which on few CPUs is less than the wait.
 
     ## When to ignore it
     The data set is a tensor in memory: then a batch costs microseconds and workers only add copies.

@@ -63,8 +63,9 @@ class Startup(Rule):
     @classmethod
     def run_share(cls, m: Measurements) -> float:
         """Return the share of the run until now that went by before its first step ended; 0 where that is usual."""
-        start = m.get("startup_s", 0.0)
-        return start / (start + max(m.get("watched_s", 0.0), 0.0)) if start >= cls.long else 0.0
+        if "startup_s" not in m or "watched_s" not in m or m.number("startup_s") < cls.long:
+            return 0.0
+        return m.number("startup_s") / (m.number("startup_s") + m.number("watched_s"))
 
     def _watched(self, m: Measurements) -> Iterator[Finding]:
         lost = self.run_share(m)
