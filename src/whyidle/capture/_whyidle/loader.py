@@ -77,6 +77,8 @@ def _hook_iter(loader: Any, is_compiling: Any) -> None:
     def __iter__(self: Any) -> Any:
         if is_compiling():
             return original(self)
+        frame = sys._getframe(1)
+        number = _number(self, frame)  # before workers start: they are told
         start = perf_counter_ns()
         try:
             iterator = original(self)
@@ -85,8 +87,6 @@ def _hook_iter(loader: Any, is_compiling: Any) -> None:
             raise
         end = perf_counter_ns()
         try:
-            frame = sys._getframe(1)
-            number = number_of(self, frame)
             iterator._whyidle = (number, getattr(self, "batch_size", None))
             workers = getattr(self, "num_workers", 0)
             record.put(ITERATE, start, end - start, number << 56 | workers, WORKERS if workers else 0)
@@ -96,6 +96,14 @@ def _hook_iter(loader: Any, is_compiling: Any) -> None:
         return iterator
 
     hooks.replace(loader, "__iter__", __iter__)
+
+
+def _number(loader: Any, frame: Any) -> int:
+    try:
+        return number_of(loader, frame)
+    except Exception:
+        record.note_error()
+        return LAST
 
 
 def number_of(loader: Any, frame: Any) -> int:
