@@ -3,10 +3,10 @@
     python bench/overhead.py                # CPU time, bare and watched in turns; a few minutes
     python bench/overhead.py --callgrind    # and instructions, which noise does not touch (needs valgrind; +10 minutes)
 
-`bench/jobs/tiny.py` has a step of everything that is hooked (a batch, a forward and a backward pass, an optimizer step)
-and hardly any work. What a watched step takes longer than a bare one is what watching adds to any step of that kind,
-however long: the goal is under 1% of 10 ms. The profiler's window is another matter: it happens once, and its cost is the
-time for which the job stands still while it starts and stops.
+`bench/jobs/tiny.py` has a step of all that is hooked (a batch, a forward and a backward pass, an optimizer step) and
+hardly any work. What a watched step takes longer than a bare one is what watching adds to any step of that kind,
+however long: the goal is under 1% of 10 ms. The profiler's window is another matter: it happens once, and costs the time
+for which the job stands still while it starts and stops.
 """
 
 from __future__ import annotations

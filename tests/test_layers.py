@@ -28,6 +28,7 @@ LAYERS = (
     ("render",),
     ("collect",),
     ("launch",),
+    ("integrations",),
     ("sweep", "watch"),
     ("cli", "__init__"),
     ("__main__",),

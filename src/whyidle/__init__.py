@@ -17,12 +17,18 @@ from whyidle._version import __version__
 
 if TYPE_CHECKING:
     from whyidle.diagnosis import diagnose as diagnose
+    from whyidle.launch.inside import watch_training as watch_training
     from whyidle.read import load as load
     from whyidle.render import render as render
 
-__all__ = ["__version__", "diagnose", "load", "render"]
+__all__ = ["__version__", "diagnose", "load", "render", "watch_training"]
 
-_HOME = {"diagnose": "whyidle.diagnosis", "load": "whyidle.read", "render": "whyidle.render"}
+_HOME = {
+    "diagnose": "whyidle.diagnosis",
+    "load": "whyidle.read",
+    "render": "whyidle.render",
+    "watch_training": "whyidle.launch.inside",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -83,6 +83,17 @@ def make(output: Path | None, name: str, environment: Mapping[str, str], now: da
     raise OSError(errno.EROFS, why)
 
 
+def join(run: Path, environment: Mapping[str, str]) -> Folders:
+    """Return the folders that several processes of a machine share; who comes first makes them.
+
+    Raises:
+        OSError: when they cannot be made.
+    """
+    folders = Folders(run.absolute(), run.absolute() / _node({**environment, **dict.fromkeys(_LOCAL_RANK, "0")}))
+    folders.node.mkdir(parents=True, exist_ok=True)
+    return folders
+
+
 def remove(folders: Folders) -> None:
     """Remove the folders of a recording that did not begin; what else lies in them stays."""
     for path in (folders.rings, folders.node):
