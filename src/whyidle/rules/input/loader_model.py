@@ -52,9 +52,10 @@ def plan(m: Measurements, lost: float, most: int | None = None) -> Plan | None:
     """
     if any(name not in m for name in ("batch_seconds", "watched_s", "watched_steps")):
         return None
-    if min(m.number(name) for name in ("batch_seconds", "watched_s", "watched_steps")) <= 0:
+    steps = m.number("watched_steps")
+    step = m.number("watched_s") / steps if steps > 0 else 0.0
+    if step <= 0 or m.number("batch_seconds") <= 0:
         return None
-    step = m.number("watched_s") / m.number("watched_steps")
     own = step * max(1 - lost, 0.0)
     making = m.number("batch_seconds") * max(m.get("loader_batches_per_step", 1.0), 1.0)
     cpus = cpus_per_rank(m)
