@@ -192,3 +192,11 @@ def test_several_ranks(tmp_path):
     report = diagnose(run_directory(tmp_path, *processes))
     assert [file.rank for file in report.run.evidence] == [0, 1]
     assert report.run.world_size == 2
+    assert "waits longest" not in report.summary.verdict
+
+
+def test_a_rank_that_waits_for_data_holds_up_the_others(tmp_path):
+    first = Process(0, 10, 2).setting("device", "cpu").train(20, data=1, backward=69)
+    second = Process(1, 11, 2).setting("device", "cpu").train(20, data=40, backward=30)
+    verdict = diagnose(run_directory(tmp_path, first, second)).summary.verdict
+    assert verdict.endswith("Rank 1 waits longest, 40% of the time: where ranks meet, the others wait for it.")

@@ -67,7 +67,8 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     findings, unknown = ask(measured.measurements)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = watched.summarize(Summary(""), measured.watched)
-    summary = replace(summary, verdict=watched.verdict(summary, ranked))
+    said = [watched.verdict(summary, ranked), *watched.slowest(measured.measurements)]
+    summary = replace(summary, verdict=" ".join(said))
     return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked))
 
 

@@ -18,6 +18,7 @@ from whyidle.model.measurement import Measurements
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
 NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
+APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
 
 
@@ -89,6 +90,15 @@ def _answer(summary: Summary, grave: bool, lost: float) -> str:
         if grave
         else f"Healthy: no GPU was used; {rest}."
     )
+
+
+def slowest(m: Measurements) -> Iterator[str]:
+    """Yield which rank waits far longer for data than all on average: in its collectives the others wait for it."""
+    ranks = m.each("host_data_share")
+    worst = max(ranks, key=lambda part: float(part.value), default=None)
+    if worst is not None and float(worst.value) - m.number("host_data_share") >= APART:
+        name = worst.subject.capitalize()
+        yield f"{name} waits longest, {float(worst.value):.0%} of the time: where ranks meet, the others wait for it."
 
 
 def remarks(m: Measurements, summary: Summary) -> Iterator[str]:

@@ -174,6 +174,15 @@ def test_marks_of_the_user_come_first(measured):
     assert shares(values, "other") == [round(4 / 70, 3)]
 
 
+def test_marks_of_a_users_profiler_are_not_those_of_the_run(measured):
+    process = Process().train(20)
+    for _ in range(5):
+        with process.around(recorded.RANGE, flags=5):
+            process.train(1)
+    values, found = measured(process.train(20))
+    assert (found.steps_from, values["watched_steps"]) == ("Optimizer.step", 44)
+
+
 def test_our_own_stalls_and_watched_steps_are_no_steps(measured):
     process = Process().train(10)
     process.put(recorded.PROFILE, 90, flags=1)

@@ -152,6 +152,14 @@ def test_an_elastic_restart(tmp_path):
     assert ["rank 0 started again once" in warning for warning in run.warnings] == [True]
 
 
+def test_two_jobs_at_once_are_no_restart(tmp_path):
+    run = load(
+        run_directory(tmp_path, Process(rank=0, pid=10).train(8), Process(rank=0, pid=20, began=BEGAN + 5).train(6))
+    )
+    assert len(run.logs) == 1
+    assert "at the same time and say that they are rank 0" in run.warnings[0]
+
+
 def test_a_last_life_without_training_is_not_judged(tmp_path):
     first = Process(rank=0, pid=10).train(8)
     again = Process(rank=0, pid=20, began=BEGAN + 60_000 * MS)

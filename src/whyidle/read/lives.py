@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -51,6 +52,13 @@ def _steps(log: StepLog) -> int:
 
 
 def _restarts(ranked: Mapping[int, list[StepLog]], chosen: Mapping[int, StepLog]) -> Iterator[str]:
+    beside = [rank for rank, lives in ranked.items() if _at_once(lives)]
+    if beside:
+        yield (
+            f"several processes train at the same time and say that they are rank {min(beside)}: they look like "
+            f"different jobs, of which one is judged ({chosen[min(beside)].path})."
+        )
+        return
     again = {rank: len(lives) - 1 for rank, lives in ranked.items() if len(lives) > 1}
     if again:
         most = max(again.values())
@@ -59,6 +67,14 @@ def _restarts(ranked: Mapping[int, list[StepLog]], chosen: Mapping[int, StepLog]
         last = min(again)
         which = "the last of its lives is" if ranked[last][-1] is chosen[last] else "the last of them that trained is"
         yield f"{whose} started again {times}: {which} judged ({chosen[last].path})."
+
+
+def _at_once(lives: Sequence[StepLog]) -> bool:
+    """Say whether two lives on one machine overlap, as those of a rank that is started again never do."""
+    return any(
+        one.process.node == other.process.node and int((one.start + one.duration).max()) > int(other.start[0])
+        for one, other in pairwise(lives)
+    )
 
 
 def _others(alone: Sequence[StepLog]) -> Iterator[str]:

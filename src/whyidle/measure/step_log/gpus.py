@@ -44,7 +44,7 @@ class _Gpu:
 def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
     """Yield what is known of the GPUs that the job works on; of all of a machine's where NVML does not tell which."""
     gpus = _gpus(run, watches)
-    here = [gpu for gpu in gpus if np.nansum(gpu.column("processes_of_job")) > 0] or gpus
+    here = _of_job(gpus)
     if watches and any(w.on_gpu is False for w in watches):
         here = []
     for node in {id(gpu.node): gpu.node for gpu in gpus}.values():
@@ -62,11 +62,17 @@ def models(run: Run, watches: Sequence[Watch]) -> tuple[GpuCount, ...]:
         return ()
     gpus = _gpus(run, watches)
     count: dict[str, int] = {}
-    for gpu in [gpu for gpu in gpus if np.nansum(gpu.column("processes_of_job")) > 0] or gpus:
+    for gpu in _of_job(gpus):
         subject = f"gpu {gpu.device}"
         name = next((f.value for f in gpu.node.facts if f.name == "name" and f.subject == subject), "unknown GPU")
         count[str(name)] = count.get(str(name), 0) + 1
     return tuple(GpuCount(name, number) for name, number in sorted(count.items()))
+
+
+def _of_job(gpus: Sequence[_Gpu]) -> list[_Gpu]:
+    """Return the GPUs on which the job has processes; where NVML cannot tell, those that the job may use."""
+    used = [gpu for gpu in gpus if np.nansum(gpu.column("processes_of_job")) > 0]
+    return used or [gpu for gpu in gpus if gpu.fact("visible") != 0]
 
 
 def _gpus(run: Run, watches: Sequence[Watch]) -> list[_Gpu]:

@@ -21,6 +21,7 @@ from whyidle.model.evidence import Ints, Record, StepLog
 from whyidle.model.intervals import EMPTY, NOTHING, Intervals, overlap, union
 
 FEWEST: Final = 3  # marks; the first ends the time that is not watched, so that is two steps
+THROUGHOUT: Final = 0.5  # of the run: ranges that mark less of it are no steps
 MOST_OPTIMIZERS: Final = 1024  # that are looked at, the most frequent first
 APART: Final = 0.1  # of their time: optimizers that overlap less take turns, as in the folds of a cross-validation
 
@@ -64,7 +65,8 @@ def period(log: StepLog, rows: Rows) -> Period | None:
 def _candidates(rows: Rows) -> Iterator[tuple[str, Ints, int]]:
     """Yield what could mark the ends of steps: what it is, when, and how many steps updated nothing."""
     marked = rows.of(Record.RANGE) & (rows.flags == STEP_MARK) & ~rows.within_range(STEP_MARK)
-    yield "ranges", np.sort(rows.end[marked]), 0
+    if _throughout(rows, marked):
+        yield "ranges", np.sort(rows.end[marked]), 0
     optimizers = rows.of(Record.STEP) & ~rows.within(Record.BACKWARD, Record.STEP)
     anchors = np.sort(rows.end[optimizers & np.isin(rows.value, _anchors(rows, optimizers))])
     skips = _skips(rows, anchors)
@@ -74,6 +76,15 @@ def _candidates(rows: Rows) -> Iterator[tuple[str, Ints, int]]:
     batches = rows.of(Record.BATCH) & ~rows.within(Record.BATCH) & (rows.flags & END_OF_DATA == 0)
     yield "DataLoader", np.sort(rows.end[batches]), 0
     yield "forward", np.sort(rows.end[rows.of(Record.FORWARD) & ~rows.within(Record.FORWARD)]), 0
+
+
+def _throughout(rows: Rows, marked: NDArray[np.bool_]) -> bool:
+    """Say whether ranges mark the whole run, not just the few steps that a profiler of the user records."""
+    trains = rows.of(Record.STEP, Record.BACKWARD, Record.FORWARD, Record.BATCH)
+    if not marked.any() or not trains.any():
+        return bool(marked.any())
+    whole = int(rows.end[trains].max() - rows.start[trains].min())
+    return int(rows.end[marked].max() - rows.start[marked].min()) >= THROUGHOUT * whole
 
 
 def _anchors(rows: Rows, optimizers: NDArray[np.bool_]) -> list[int]:
