@@ -29,7 +29,7 @@ def logs(ran: Ran) -> Iterator[tuple[dict[str, Any], Counter[int]]]:
     """Yield of each process that was recorded what it says of itself, and how many records it has of each kind."""
     for path in sorted(ran.node.glob("*.events")):
         data = path.read_bytes()
-        (length,) = struct.unpack_from("<I", data, 28)
+        (length,) = struct.unpack_from("<I", data, 20)
         records = struct.iter_unpack("<B31x", data[4096:])
         yield json.loads(data[32 : 32 + length]), Counter(kind for (kind,) in records)
 
@@ -49,7 +49,8 @@ mine = {**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"] + ":mine"}
 def way(*command, **more):
     print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **more).stdout, end="")
 way(python, "-m", "jobs", "5", cwd=folder)
-way(python, "-c", "import sys; sys.path.insert(0, sys.argv[1]); import jobs; jobs.train(6); print(mine)", folder, env=mine)
+code = "import sys; sys.path.insert(0, sys.argv[1]); import jobs; jobs.train(6); print(mine)"
+way(python, "-c", code, folder, env=mine)
 way("bash", "-c", f'"{python}" "{job}" 7; exit 0')
 way(python, job, "8", "again")
 way(python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1", job, "10")
