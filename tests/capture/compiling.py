@@ -219,7 +219,6 @@ def main(path):
             "calls": counters["stats"].get("calls_captured", 0),
             "breaks": sum(counters["graph_break"].values()),
             "reasons": sorted(reason[:80] for reason in counters["graph_break"]),
-            "frames": dict(counters["frames"]),
             "recompilations": sum(counters["recompiles"].values()) if "recompiles" in counters else 0,
         }
     Path(path).write_text(json.dumps(counted), "utf-8")

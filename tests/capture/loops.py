@@ -3,7 +3,6 @@
 It notes into the file MARKS, for each loop, between which records of the ring it ran, and what went wrong in it.
 """
 
-# ruff: noqa: D103
 from __future__ import annotations
 
 import itertools
@@ -42,7 +41,7 @@ class Lion(torch.optim.Optimizer):
     def step(self, closure=None):
         for group in self.param_groups:
             for parameter in group["params"]:
-                parameter -= 1e-3 * parameter.grad.sign()
+                parameter.sub_(1e-3 * parameter.grad.sign())
 
 
 class Fussy(nn.Module):
@@ -258,7 +257,7 @@ def no_optimizer():
         functional.cross_entropy(model(x), y).backward()
         with torch.no_grad():
             for parameter in model.parameters():
-                parameter -= 0.1 * parameter.grad
+                parameter.sub_(0.1 * parameter.grad)
                 parameter.grad = None
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-KINDS = (
-    "BATCH STEP FORWARD BACKWARD SAVE ITERATE SCALE PROFILE COLLECT GPU WATCH RANGE COUNT ENVIRONMENT".split()
-)  # numbered from 1
+KINDS = ("BATCH", "STEP", "FORWARD", "BACKWARD", "SAVE", "ITERATE", "SCALE", "PROFILE", "COLLECT", "GPU", "WATCH")
+KINDS += ("RANGE", "COUNT", "ENVIRONMENT")  # numbered from 1
 
 
 class Record(NamedTuple):

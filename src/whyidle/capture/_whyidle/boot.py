@@ -86,14 +86,15 @@ def _tell(loader: Any, name: str) -> None:
 def _install(name: str, module: Any) -> None:
     """Install the hooks that waited for a module."""
     try:
-        from _whyidle import record
+        from _whyidle import hooks, record
 
         for hook in HOOKS[name]:
             try:
-                parts = __import__("_whyidle." + hook, fromlist=["install"])
-                parts.install(module)
+                __import__("_whyidle." + hook)
+                sys.modules["_whyidle." + hook].install(module)
             except Exception:  # one hook less; the others may work
                 record.note_error("hook %s of %s" % (hook, name))
+        hooks.skip_compiling_package()
     except Exception:
         pass
 

@@ -145,20 +145,20 @@ def _first_call(search: _Search, torch: Any) -> Any:
     original = search.original
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or _thread.inside or not search.looking:
+        if is_compiling():
             return original(self, *args, **kwargs)
-        call = _begin(self, search.number)
-        if call is None:
-            return original(self, *args, **kwargs)
-        search.stand_aside()
+        call = _begin(self, search.number) if search.looking and not _thread.inside else None
+        if call is not None:
+            search.stand_aside()
         try:
             return original(self, *args, **kwargs)
         except BaseException as error:
             hooks.hide(error)
             raise
         finally:
-            call.end()
-            search.come_back()
+            if call is not None:
+                call.end()
+                search.come_back()
 
     return __call__
 
@@ -166,7 +166,7 @@ def _first_call(search: _Search, torch: Any) -> Any:
 def _watch(kind: Any, torch: Any) -> None:
     """Give a class a `__call__` that records calls of its outermost objects."""
     own = vars(kind).get("__call__")
-    if not getattr(own, "_whyidle", False):
+    if not hooks.is_ours(own):
         hooks.replace(kind, "__call__", hooks.gated(kind, "__call__", own, hooks.compiling_test(torch), _begin))
 
 

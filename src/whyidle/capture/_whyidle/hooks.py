@@ -11,6 +11,7 @@ import functools
 import os
 import sys
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -21,6 +22,8 @@ _after_step: list[Callable[[int, Any], Any]] = []
 _after_iterate: list[Callable[[int, Any, Any], Any]] = []
 _around: dict[str, list[Any]] = {"wait": []}
 _undo: list[Callable[[], Any]] = []
+_ours: weakref.WeakSet[Any] = weakref.WeakSet()  # not a mark on the wrappers: they may be pickled
+_skipped: set[str] = set()  # our modules of which torch.compile was told
 ABSENT = object()
 steps = 0  # of all optimizers of this process
 
@@ -43,6 +46,11 @@ def is_compiling() -> bool:
     return torch is not None and compiling_test(torch)()
 
 
+def is_ours(function: Any) -> bool:
+    """Return whether a function is a wrapper of ours."""
+    return isinstance(function, types.FunctionType) and function in _ours
+
+
 def replace(owner: Any, name: str, wrapper: Any) -> None:
     """Put `wrapper` in the place of a function, as its double: name, module, signature. Twice does nothing.
 
@@ -52,18 +60,26 @@ def replace(owner: Any, name: str, wrapper: Any) -> None:
         wrapper: calls what stood there before.
     """
     before = vars(owner).get(name, ABSENT)
-    if getattr(before, "_whyidle", False):
+    if is_ours(before):
         return
     original = getattr(owner, name)
+    if is_ours(original):  # inherited from a class that has a wrapper already
+        original = original.__wrapped__
     as_double(wrapper, original)
     setattr(owner, name, wrapper)
     _replaced.append((owner, name, before, wrapper))
 
 
 def as_double(wrapper: Any, original: Any) -> None:
-    """Make a wrapper look like what it wraps, and be left alone by torch.compile."""
+    """Make a wrapper look like what it wraps, and be left alone by torch.compile.
+
+    torch.compile decides by a function's file whether it looks inside: so the wrapper is of the file of the original.
+    """
     functools.update_wrapper(wrapper, original)
-    wrapper._whyidle = True
+    _ours.add(wrapper)
+    code = getattr(original, "__code__", None)
+    if code is not None:
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename)
     skip_compiling(wrapper)
 
 
@@ -122,14 +138,15 @@ def gated(
         name: of the method.
         own: what the class has there itself; None where it inherits. Then the method is looked up at each call, since
             others (torch.fx) exchange it for a while.
-        is_compiling: see `compiling_test`.
+        is_compiling: see `compiling_test`; `bool` (False) for what is never compiled. It must be importable anywhere.
         begin: called with the object; returns None, or something with an `end()`.
     """
     gate = _Gate(begin)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or (call := gate(self)) is None:
+        if is_compiling():
             return own(self, *args, **kwargs) if own is not None else getattr(super(kind, self), name)(*args, **kwargs)
+        call = gate(self)
         try:
             return own(self, *args, **kwargs) if own is not None else getattr(super(kind, self), name)(*args, **kwargs)
         except BaseException as error:
@@ -137,7 +154,8 @@ def gated(
                 error.__traceback__ = error.__traceback__.tb_next
             raise
         finally:
-            call.end()
+            if call is not None:
+                call.end()
 
     return method
 
@@ -173,14 +191,16 @@ def skip_compiling(function: Any) -> None:
             frames.set_code_exec_strategy(each, frames._FrameExecStrategy(action.SKIP, action.DEFAULT))
 
 
-def skip_compiling_module(module: Any) -> None:
-    """The same for all functions and methods of a module."""
-    for value in list(vars(module).values()):
-        if isinstance(value, type) and value.__module__ == module.__name__:
-            for method in list(vars(value).values()):
-                skip_compiling(method)
-        elif isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
-            skip_compiling(value)
+def skip_compiling_package() -> None:
+    """The same for all functions and methods of this package; those that were told already cost nothing."""
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("_whyidle.") or name in _skipped:
+            continue
+        _skipped.add(name)
+        for value in list(vars(module).values()):
+            if getattr(value, "__module__", None) == name:
+                for each in [value, *vars(value).values()] if isinstance(value, type) else [value]:
+                    skip_compiling(each)
 
 
 def _safely(function: Callable[..., Any], *args: Any) -> Any:

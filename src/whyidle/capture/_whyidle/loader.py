@@ -39,19 +39,20 @@ def _hook_next(iterator: Any, is_compiling: Any) -> None:
         if is_compiling():
             return original(self)
         tokens = hooks.before_wait(BATCH) if hooks.waits else None
+        sequence = -1
         start = perf_counter_ns()
         try:
             batch = original(self)
+            sequence = _put(self, start, perf_counter_ns(), batch, 0)
+            return batch
         except BaseException as error:
-            end = perf_counter_ns()
             if isinstance(error, StopIteration):
-                _put(self, start, end, None, END)
+                sequence = _put(self, start, perf_counter_ns(), None, END)
             hooks.hide(error)
             raise
-        sequence = _put(self, start, perf_counter_ns(), batch, 0)
-        if tokens is not None:
-            hooks.after_wait(tokens, sequence)
-        return batch
+        finally:
+            if tokens is not None:
+                hooks.after_wait(tokens, sequence)
 
     hooks.replace(iterator, "__next__", __next__)
 

@@ -20,6 +20,8 @@ numbers = 0  # given so far
 _after_making: list[Callable[[], None]] = []
 stepped_since_update: set[int] = set()  # ids of optimizers; `scaler` empties it
 
+seen_to_step: set[int] = set()
+
 
 def _entry(optimizer: Any) -> list[Any]:
     """Return what is known of an optimizer; ids come back, so a dead one is forgotten first."""
@@ -27,10 +29,16 @@ def _entry(optimizer: Any) -> list[Any]:
     key = id(optimizer)
     entry = _known.get(key)
     if entry is None or entry[0]() is not optimizer:
-        entry = [weakref.ref(optimizer, lambda _: _known.pop(key, None)), min(numbers, MOST), 0]
+        entry = [weakref.ref(optimizer, lambda _: _forget(key)), min(numbers, MOST), 0]
         numbers += 1
         _known[key] = entry
     return entry
+
+
+def _forget(key: int) -> None:
+    _known.pop(key, None)
+    stepped_since_update.discard(key)
+    seen_to_step.discard(key)
 
 
 def after_making(callback: Callable[[], None]) -> None:
@@ -63,6 +71,7 @@ def install(torch: Any) -> None:
                 record.put(STEP, entry[2], end - entry[2], entry[1])
                 entry[2] = 0
                 stepped_since_update.add(id(optimizer))
+                seen_to_step.add(id(optimizer))
                 hooks.stepped(optimizer)
         except Exception:
             record.note_error()

@@ -80,17 +80,13 @@ class Ring:
         count before the record that it counts finds the wrong sequence there, and knows.
         """
         sequence = self._take()
-        self._pack(
-            self._memory,
-            4096 + sequence % self.capacity * 32,
-            kind,
-            flags,
-            get_ident() >> 6 & 0xFFFF,
-            sequence & 0xFFFFFFFF,
-            start,
-            duration,
-            value,
-        )
+        place = 4096 + sequence % self.capacity * 32
+        thread = get_ident() >> 6 & 0xFFFF
+        try:
+            self._pack(self._memory, place, kind, flags, thread, sequence & 0xFFFFFFFF, start, duration, value)
+        except struct.error:  # a number too large; half of the record is written
+            self._memory[place : place + 32] = bytes(32)
+            raise
         if sequence >= self.written:
             self.written = sequence + 1
             self._publish(self._memory, 8, sequence + 1)

@@ -40,31 +40,59 @@ def _wrap(module: Any, name: str, target: tuple[int, str] | None) -> None:
     is_compiling = hooks.compiling_test(sys.modules["torch"])
 
     def save(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or _thread.saving:
+        if is_compiling():
             return original(*args, **kwargs)
-        where = _argument(target, args, kwargs)
-        before = _position(where)
-        tokens = hooks.before_wait(SAVE) if hooks.waits else None
-        sequence = -1
-        _thread.saving = True
-        start = perf_counter_ns()
+        writing = _begin(target, args, kwargs)
         try:
             result = original(*args, **kwargs)
-            end = perf_counter_ns()
-            sequence = record.put(SAVE, start, end - start, _written(where, before))
+            if writing is not None:
+                writing.done()
+            return result
         except BaseException as error:
             hooks.hide(error)
             raise
         finally:
-            _thread.saving = False
-            if tokens is not None:
-                hooks.after_wait(tokens, sequence)
-        return result
+            if writing is not None:
+                writing.leave()
 
     hooks.replace(module, name, save)
     alias = sys.modules.get(ALIASES.get((module.__name__, name), ""))
     if alias is not None and getattr(alias, name, None) is original:
         hooks.replace_same(alias, name, getattr(module, name))
+
+
+class _Writing:
+    """A checkpoint that is being written by this thread."""
+
+    __slots__ = ("before", "sequence", "start", "tokens", "where")
+
+    def __init__(self, where: Any) -> None:
+        self.where = where
+        self.before = _position(where)
+        self.sequence = -1
+        self.tokens = hooks.before_wait(SAVE) if hooks.waits else None
+        _thread.saving = True
+        self.start = perf_counter_ns()
+
+    def done(self) -> None:
+        """Record it."""
+        end = perf_counter_ns()
+        self.sequence = record.put(SAVE, self.start, end - self.start, _written(self.where, self.before))
+
+    def leave(self) -> None:
+        """Whether it was written or failed, the next one is an outermost one again."""
+        _thread.saving = False
+        if self.tokens is not None:
+            hooks.after_wait(self.tokens, self.sequence)
+
+
+def _begin(target: tuple[int, str] | None, args: Any, kwargs: Any) -> _Writing | None:
+    """Note that a checkpoint is being written; None for a part of one."""
+    try:
+        return None if _thread.saving else _Writing(_argument(target, args, kwargs))
+    except Exception:
+        record.note_error()
+        return None
 
 
 def _argument(target: tuple[int, str] | None, args: Any, kwargs: Any) -> Any:

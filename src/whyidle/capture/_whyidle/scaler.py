@@ -7,6 +7,7 @@ always called: then only a result that lies in the host's memory is read.
 
 from __future__ import annotations
 
+import sys
 from time import perf_counter_ns
 from typing import Any
 
@@ -30,8 +31,11 @@ def install(module: Any) -> None:
 
 def _wrap(scaler: Any) -> None:
     original = scaler.update
+    is_compiling = hooks.compiling_test(sys.modules["torch"])
 
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(self, *args, **kwargs)
         skipped = _skipped(self)
         start = perf_counter_ns()
         try:
@@ -54,13 +58,23 @@ def _skipped(scaler: Any) -> bool | None:
         stepped = set(optimizer.stepped_since_update)
         optimizer.stepped_since_update.clear()
         for key, state in scaler._per_optimizer_states.items():
-            if getattr(state["stage"], "value", None) == STEPPED and (
-                key not in stepped or _found_on_host(state["found_inf_per_device"])
-            ):
+            if getattr(state["stage"], "value", None) != STEPPED:
+                continue
+            if _found_on_host(state["found_inf_per_device"]):
+                return True
+            if key not in stepped and not _may_be_compiled(key):
                 return True
     except Exception:
         record.note_error()
     return False
+
+
+def _may_be_compiled(key: int) -> bool:
+    """Return whether an optimizer's `step` may run without our seeing it, compiled: it was never seen to run."""
+    if key in optimizer.seen_to_step:
+        return False
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    return bool(counters and counters.get("frames"))
 
 
 def _found_on_host(found: Any) -> bool:
