@@ -51,7 +51,7 @@ Tree = Callable[[dict[str, str | bytes]], Path]
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     """Return a function that makes files of a machine: {"proc/stat": text}; returns the root."""
-    root = tmp_path / "root"
+    root = tmp_path / "machine"
 
     def make(files: dict[str, str | bytes]) -> Path:
         root.mkdir(exist_ok=True)

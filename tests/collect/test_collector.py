@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from tests.collect.conftest import RingWriter, Tree, process
 from tests.collect.test_counters import small_files
 from tests.collect.test_rings import all_records
+from whyidle.collect import collector as collector_module
 from whyidle.collect.collector import Collector
 from whyidle.collect.missed import AFTER_S
 
@@ -208,11 +210,15 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @linux
-def test_beside_a_real_job_in_the_background(tmp_path: Path) -> None:
+def test_beside_a_real_job(tmp_path: Path) -> None:
+    def seen_twice() -> bool:
+        collector.tick()
+        return (tmp_path / "processes.csv").exists() and len(table(tmp_path / "processes.csv")) >= 2
+
     with subprocess.Popen([sys.executable, "-c", WORKING]) as job:
         collector = Collector(tmp_path, tmp_path, job.pid, 0.1, gpus=False)
-        collector.start(background=True)
-        wait_for(lambda: (tmp_path / "processes.csv").exists() and len(table(tmp_path / "processes.csv")) >= 2)
+        collector.start()
+        wait_for(seen_twice)
         job.kill()
         job.wait()
         collector.close(None, signal.SIGKILL)
@@ -227,6 +233,7 @@ def test_beside_a_real_job_in_the_background(tmp_path: Path) -> None:
 COLLECTING = """
 import os, sys, time
 from pathlib import Path
+from whyidle.collect import collector as collector_module
 from whyidle.collect.collector import Collector
 folder = Path(sys.argv[1])
 collector = Collector(folder, folder, int(sys.argv[2]), 0.05, gpus=False)
@@ -256,29 +263,36 @@ def test_a_collector_that_is_killed_leaves_what_can_be_read(tmp_path: Path) -> N
     assert all_records(tmp_path, f"{os.getpid()}-1") == [0, 1, 2, 3, 4]
 
 
-def test_a_driver_that_hangs_does_not_hold_up_the_end(
-    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import threading
-
-    from whyidle.collect import collector as module
-
-    let_go = threading.Event()
-    asked = threading.Event()
+def test_a_driver_that_hangs_holds_up_nothing(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = threading.Event()
+    asked = []
 
     def hang(*_: object) -> bool:
-        asked.set()
-        let_go.wait()
+        asked.append(1)
+        answer.wait()
         return False
 
-    monkeypatch.setattr(module, "GIVE_UP_S", 0.01)
-    monkeypatch.setattr(module.Gpus, "open", hang)
+    monkeypatch.setattr(collector_module, "ANSWER_S", 0.01)
+    monkeypatch.setattr(collector_module.Gpus, "open", hang)
     beside = Beside(tree, tmp_path, gpus=True)
-    RingWriter(beside.capture / "10-1.ring").write(3)
-    beside.collector.start(background=True)
-    assert asked.wait(60)
+    ring = RingWriter(beside.capture / "10-1.ring")
+    for _ in range(3):
+        ring.write(3)
+        beside.run(1)
     beside.collector.close(0)
+    assert asked == [1]
     assert beside.facts()["ended"]["exit_code"] == 0
     assert beside.facts()["warnings"] == ["the GPU driver did not answer when the job ended"]
-    assert all_records(beside.node, "10-1") == [0, 1, 2]
-    let_go.set()
+    assert all_records(beside.node, "10-1") == list(range(9))
+    answer.set()
+
+
+def test_a_mistake_in_the_thread_of_the_gpus_is_not_lost(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(collector_module.Gpus, "open", fail)
+    with pytest.raises(ZeroDivisionError):
+        Beside(tree, tmp_path, gpus=True).collector.tick()

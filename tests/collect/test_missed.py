@@ -11,7 +11,7 @@ from tests.collect.conftest import Tree, process
 from whyidle.collect.missed import AFTER_S, CAPTURE_CODE, Missed, Watcher, interpreter_options
 from whyidle.collect.processes import TICKS_PER_S, Processes
 
-ENVIRON = f"WHYIDLE_CAPTURE=/c PYTHONPATH={CAPTURE_CODE}:/mine"
+PATHS = f"PYTHONPATH={CAPTURE_CODE}:/mine"
 TORCH = "7f00-7f01 r-xp 00000000 08:01 99 /venv/lib/libtorch_cpu.so\n"
 SPAWNED = "python -I -c x --multiprocessing-fork"
 
@@ -27,6 +27,10 @@ class Job:
         self.root = tree(files)
         self.capture = self.root / "capture"
         self.capture.mkdir(exist_ok=True)
+        for pid in range(10, 20):
+            environ = self.root / f"proc/{pid}/environ"
+            if environ.exists() and not environ.stat().st_size:
+                environ.write_text(f"WHYIDLE_CAPTURE={self.capture}\0{PATHS}\0")
         self.watcher = Watcher(self.capture, self.root)
         self.processes = Processes(10, "/c", [].append, self.root)
 
@@ -37,7 +41,6 @@ class Job:
 
 
 def training(pid: int, parent: int = 1, *, cpu_s: float = 20, **fields: str) -> dict[str, str | bytes]:
-    fields = {"environ": ENVIRON, **fields}
     return process(pid, parent, cpu_ticks=round(cpu_s * TICKS_PER_S), **fields)  # type: ignore[arg-type]
 
 
@@ -55,16 +58,21 @@ def test_an_emptied_environment(tree: Tree) -> None:
     assert "PYTHONPATH" in missed.hint
 
 
-def test_an_overwritten_path(tree: Tree) -> None:
-    (missed,) = Job(tree, training(10, environ="WHYIDLE_CAPTURE=/c PYTHONPATH=/mine")).look()
+def test_an_overwritten_path(tree: Tree, tmp_path: Path) -> None:
+    (missed,) = Job(tree, training(10, environ=f"WHYIDLE_CAPTURE={tmp_path}/machine/capture PYTHONPATH=/mine")).look()
     assert missed.why == "PYTHONPATH was set anew after whyidle had added to it"
 
 
 def test_another_user(tree: Tree) -> None:
-    files = training(10)
+    files = training(10, cpu_s=40)
     del files["proc/10/environ"]
-    (missed,) = Job(tree, files).look()
-    assert missed.why == "it runs as another user"
+    (missed,) = Job(tree, files, torch=()).look()
+    assert missed.why == "it runs as another user, and may not be looked into"
+
+
+def test_another_recording_inside(tree: Tree) -> None:
+    (missed,) = Job(tree, training(10, environ=f"WHYIDLE_CAPTURE=/elsewhere {PATHS}")).look()
+    assert missed.hint == "leave one of the two out"
 
 
 def test_nothing_that_explains_it(tree: Tree) -> None:
@@ -92,8 +100,15 @@ def test_who_is_not_named(tree: Tree, files: dict[str, str | bytes]) -> None:
     assert Job(tree, files).look() == []
 
 
+def test_what_was_only_suspected_is_taken_back(tree: Tree) -> None:
+    """It prepared the data; then the training began, elsewhere."""
+    job = Job(tree, process(10, command="bash run.sh"), training(11, 10, cpu_s=40))
+    assert len(job.look()) == 1
+    assert job.look(frozenset({12})) == []
+
+
 def test_without_torch_there_is_nothing_to_miss(tree: Tree) -> None:
-    assert Job(tree, training(10, command="python -I prepare.py"), torch=()).look() == []
+    assert Job(tree, training(10, command="python -I prepare.py") | {"proc/10/maps": "libc.so"}, torch=()).look() == []
 
 
 def test_not_while_the_job_starts(tree: Tree) -> None:

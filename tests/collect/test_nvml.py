@@ -158,6 +158,12 @@ def test_processes_of_the_job_and_others(play: Play) -> None:
     assert (second["processes_of_job"], second["processes_foreign"], second["memory_foreign_bytes"]) == (0, 0, 0)
 
 
+def test_a_driver_before_510_knows_an_older_question(play: Play) -> None:
+    play(f"unsupported processes_v3\nprocess 0 0 {os.getpid()} 1000\n")
+    (row,) = sampled(opened(), {os.getpid()})
+    assert row["processes_of_job"] == 1
+
+
 def test_ids_of_another_namespace_are_nobodys(play: Play, tree: Tree) -> None:
     """NVML counts in the machine's ids, a container in its own: an id that is not there is not called foreign."""
     root = tree({"proc/7/comm": "python\n"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import struct
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -266,6 +268,34 @@ def test_garbage_never_raises(noise: bytes, written: int, capacity: int, length:
             rings.drain(lambda _, dead=dead: dead)
         assert warnings == []
         assert header(noise, len(noise)) is None
+
+
+WRITING = """
+import mmap, struct, sys
+capacity, count = 256, int(sys.argv[2])
+with open(sys.argv[1], "r+b") as file:
+    ring = mmap.mmap(file.fileno(), 0)
+for index in range(count):
+    struct.pack_into("<BBHIqqq", ring, 4096 + index % capacity * 32, 2, 0, 9, index, index * 10, 5, index)
+    struct.pack_into("<Q", ring, 8, index + 1)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is read and what is mapped is one on Linux only")
+def test_while_another_process_writes_as_fast_as_it_can(tmp_path: Path) -> None:
+    count = 300_000
+    job = Job(tmp_path, ring_capacity=256, events_capacity=count)
+    with subprocess.Popen([sys.executable, "-c", WRITING, str(job.ring.path), str(count)]) as writer:
+        while writer.poll() is None:
+            job.drain()
+    assert writer.returncode == 0
+    job.drain()
+    data = (job.node / "7-1.events").read_bytes()[HEADER_BYTES:]
+    drained = list(struct.iter_unpack("<BBHIqqq", data))
+    numbers = [value for *_, value in drained]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-255:] == list(range(count - 255, count))
+    assert [record for record in drained if record != (2, 0, 9, record[6], record[6] * 10, 5, record[6])] == []
 
 
 def test_a_folder_that_is_gone(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Everything that is recorded beside a job, in one place that ticks.
 
-Whoever waits for the job calls `tick` as often as it likes, or lets `start(background=True)` do so in a thread. Nothing
-here may hold up the job or change how it ends: what cannot be recorded is a warning in node.json.
+Whoever waits for the job calls `tick` at least once a second. Nothing here may hold up the job or change how it ends:
+what cannot be recorded is a warning in node.json.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from whyidle.collect.rings import Rings
 DRAIN_S = 1.0  # a ring holds 65,536 records: seconds of the fastest loops
 WATCH_S = 5.0  # between two looks for processes that are not captured
 MOST_WARNINGS = 50
-GIVE_UP_S = 5.0  # for a background tick to end: a driver may hang with a GPU that fell off its bus
+ANSWER_S = 2.0  # that a tick waits for the GPUs' driver: it may start slowly, or hang with a GPU that fell off its bus
 NS_PER_S = 1_000_000_000
 
 
@@ -87,9 +87,8 @@ class Collector:
         self._process_table = Table(node_folder / "processes.csv", process_tree.COLUMNS, self.warn)
         self._gpu_table = Table(node_folder / "gpu.csv", nvml.COLUMNS, self.warn)
         self._ended: dict[str, int | None] | None = None
+        self._asking: _Asking | None = None
         self._written = ""
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._facts = {
             "whyidle_run": 1,
             "whyidle": __version__,
@@ -108,27 +107,9 @@ class Collector:
         if text not in self.warnings and len(self.warnings) < MOST_WARNINGS:
             self.warnings.append(text)
 
-    def start(self, *, background: bool = False) -> None:
-        """Write node.json.
-
-        Args:
-            background: tick in a thread from now on, and do not wait for what hangs.
-        """
+    def start(self) -> None:
+        """Write node.json, before anything is known of GPUs."""
         self._write_node()
-        if background:
-            self._thread = threading.Thread(target=self._run, name="whyidle-collector", daemon=True)
-            self._thread.start()
-
-    def _run(self) -> None:
-        ended_well = False
-        try:
-            while not self._stop.is_set():
-                self.tick()
-                self._stop.wait(self.remaining_s())
-            ended_well = True
-        finally:
-            if not ended_well:
-                self.warn("the recording beside the job ended early: an error of whyidle's own")
 
     def remaining_s(self) -> float:
         """Return for how long there is nothing to do, in s."""
@@ -163,13 +144,22 @@ class Collector:
         if self._process_table.due():
             self._look(now)
             self._process_table.write(now, self._processes.sample(self._rings.pids))
-        self._write_node()
-        if self._gpus is not None:  # last: this may hang
-            self._gpus.open(now / NS_PER_S)
-            if self._gpu_table.due() and self._gpus.state == "ok":
-                rows = self._gpus.sample(self._processes.pids())
-                if not self._stop.is_set():
-                    self._gpu_table.write(now, rows)
+        if self._gpus is not None and self._gpu_table.due():
+            self._ask(self._gpus, now)
+
+    def _ask(self, gpus: Gpus, now: int) -> None:
+        """Sample the GPUs, unless the driver has not answered the last time yet."""
+        if self._asking is not None and self._asking.is_alive():
+            return
+        job = self._processes.pids()
+
+        def ask() -> None:
+            gpus.open(now / NS_PER_S)
+            self._gpu_table.write(self._clock(), gpus.sample(job))
+
+        self._asking = _Asking(ask)
+        self._asking.start()
+        self._asking.wait(ANSWER_S)
 
     def close(self, exit_code: int | None = None, signal: int | None = None) -> None:
         """Drain everything a last time and note how the job ended.
@@ -180,7 +170,9 @@ class Collector:
         """
         if self._ended is not None:
             return
-        hangs = self._stop_thread()
+        hangs = self._asking is not None and self._asking.is_alive()
+        if hangs:
+            self.warn("the GPU driver did not answer when the job ended")
         now = self._clock()
         self._ended = {"mono_ns": now, "exit_code": exit_code, "signal": signal}
         self._look(now)
@@ -193,16 +185,6 @@ class Collector:
         for table in (self._host_table, self._process_table, self._gpu_table):
             table.close()
         self._write_node()
-
-    def _stop_thread(self) -> bool:
-        """End the background tick; return whether it hangs."""
-        self._stop.set()
-        if self._thread is None:
-            return False
-        self._thread.join(GIVE_UP_S)
-        if self._thread.is_alive():
-            self.warn("the GPU driver did not answer when the job ended")
-        return self._thread.is_alive()
 
     def _is_gone(self, pid: int) -> bool:
         return self._processes.ended(pid) or not (self._root / f"proc/{pid}").exists()
@@ -231,6 +213,27 @@ class Collector:
             self.warn(f"node.json cannot be written: {error.strerror or error}")
             return
         self._written = text
+
+
+class _Asking(threading.Thread):
+    """Work that may hang: whoever waits for it need not wait for ever."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__(name="whyidle GPUs", daemon=True)
+        self._work = work
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001  raised again where it is waited for
+            self._error = error
+
+    def wait(self, patience_s: float) -> None:
+        """Wait for the work, at most so long; raise what it raised."""
+        self.join(patience_s)
+        if not self.is_alive() and self._error is not None:
+            raise self._error
 
 
 def _after(due: int, interval: int, now: int) -> int:

@@ -68,8 +68,11 @@ class Watcher:
             ringed: processes that have, or had, a ring.
             age_s: for how long the job has run.
         """
-        for pid in ringed:
-            self._named.pop(pid, None)
+        if ringed:  # something trains and is seen: what was only suspected was something else
+            for pid, missed in list(self._named.items()):
+                if pid in ringed or missed.why in (_UNKNOWN[0], _HIDDEN[0]):
+                    del self._named[pid]
+        self._torch &= job.keys()
         if age_s >= AFTER_S:
             suspects = [process for process in job.values() if self._is_suspect(process, ringed)][:LOOKS]
             loaded = {process.pid: process for process in suspects if self._has_torch(process)}
@@ -77,10 +80,14 @@ class Watcher:
                 if process.stat.parent in loaded or process.stat.parent in self._named:
                     continue  # its child: mending the parent mends it
                 reason = self._why(process)
-                if reason is None and (ringed or process.stat.cpu_s < UNEXPLAINED_CPU_S or self._agent_in(process)):
-                    continue
-                self._name(process, *(reason or _UNKNOWN))
+                if reason not in (_UNKNOWN, _HIDDEN) or self._seems_to_train(process, ringed):
+                    self._name(process, *reason)
         return list(self._named.values())
+
+    def _seems_to_train(self, process: Process, ringed: Collection[int]) -> bool:
+        """Return whether a process probably trains, where nothing shows why it would not be captured."""
+        agent = any(self._capture.glob(f"{process.pid}-*"))  # ours is in there: it would see training
+        return not ringed and not agent and process.stat.cpu_s >= UNEXPLAINED_CPU_S
 
     def _name(self, process: Process, why: str, hint: str) -> None:
         command = shlex.join(process.command)
@@ -110,37 +117,38 @@ class Watcher:
             return False
 
     def _has_torch(self, process: Process) -> bool:
+        """Return whether a process has loaded torch, or does not let us see it."""
         if process.pid not in self._torch:
-            if b"/libtorch" not in (procfs.read(f"{self._root}/proc/{process.pid}/maps") or b""):
+            maps = procfs.read(f"{self._root}/proc/{process.pid}/maps")
+            if maps is not None and b"/libtorch" not in maps:
                 return False
             self._torch.add(process.pid)
         return True
 
-    def _agent_in(self, process: Process) -> bool:
-        """Return whether our agent is in there: then it sees the process, and the process does not train."""
-        return any(self._capture.glob(f"{process.pid}-*"))
-
-    def _why(self, process: Process) -> tuple[str, str] | None:
-        """Return why a process leaves no records and what to do; None where nothing shows it."""
+    def _why(self, process: Process) -> tuple[str, str]:
+        """Return why a process leaves no records, and what to do."""
         for option in interpreter_options(process.command):
             if option in BLINDING:
                 return BLINDING[option], f"start it without -{option}"
         environment = procfs.environment(self._root, process.pid)
         if environment is None:
-            return "it runs as another user", "start `whyidle run` as the user that trains"
+            return _HIDDEN
         if MARK not in environment:
             return (
                 f"its environment was emptied: {MARK} is missing",
                 f"pass {MARK}, WHYIDLE_OPTIONS and PYTHONPATH on to it: sudo -E, docker run -e, srun --export=ALL",
             )
+        if Path(environment[MARK]).resolve() != self._capture.resolve():
+            return "another `whyidle run`, inside this one, records it", "leave one of the two out"
         if str(CAPTURE_CODE) not in environment.get("PYTHONPATH", "").split(":"):
             return (
                 "PYTHONPATH was set anew after whyidle had added to it",
                 "add to it, as in PYTHONPATH=mine:$PYTHONPATH, instead of setting it anew",
             )
-        return None
+        return _UNKNOWN
 
 
+_HIDDEN = ("it runs as another user, and may not be looked into", "start `whyidle run` as the user that trains")
 _UNKNOWN = (
     "it uses PyTorch, and nothing was seen that looks like training",
     "if it trains, `with whyidle.watch_training():` around the loop shows it to whyidle",

@@ -2,7 +2,7 @@
 
 Any question may go unanswered: virtual machines, MIG and consumer cards each refuse others. What is refused for good is
 not asked again; a GPU that no longer answers is left alone. A question may also hang, with a GPU that fell off its bus;
-so the collector asks from a thread of its own.
+so the collector asks in a thread.
 """
 
 from __future__ import annotations
@@ -274,7 +274,11 @@ class Gpus:
 
     def _processes(self, gpu: _Gpu, job: Collection[int]) -> tuple[Number, Number, Number]:
         """Return processes of the job and others on a GPU, and the memory that the others hold, in bytes."""
-        running = None if gpu.facts.mig else self._ask(gpu, "nvmlDeviceGetComputeRunningProcesses")
+        if gpu.facts.mig:
+            return None, None, None
+        running = self._ask(gpu, "nvmlDeviceGetComputeRunningProcesses_v3")
+        if running is None:  # before driver 510
+            running = self._ask(gpu, "nvmlDeviceGetComputeRunningProcesses_v2")
         if running is None:
             return None, None, None
         # NVML may count in the machine's process ids, which say nothing in a container that has its own.

@@ -19,7 +19,6 @@ from whyidle.collect.counters import append
 
 MAGIC = b"WHYIDLE1"
 HEADER_BYTES = 4096
-FIXED_BYTES = 32  # of the header, before its JSON
 RECORD_BYTES = 32
 SEQUENCES = 1 << 32
 MOST_CAPACITY = 1 << 20  # records; a ring that claims more is none of ours
@@ -27,31 +26,30 @@ CAPACITY = 524_288  # records of ID.events, and of each of its tails
 IDENTITY = re.compile(r"(\d{1,10})-(\d{1,19})")
 
 _SEQUENCE = struct.Struct("<4xI24x")
-_HEADER = struct.Struct("<8sQI4xI4x")
+_HEADER = struct.Struct("<8sQI")  # what follows is passed on as it is
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a ring: records written so far, records that it holds, and the JSON about its process."""
+    """The header of a ring: records written so far, records that it holds, and the bytes that describe its process."""
 
     written: int
     capacity: int
-    json: bytes
+    description: bytes
 
     def for_events(self) -> bytes:
         """Return the same header for a file whose records are counted by its size."""
-        return (_HEADER.pack(MAGIC, 0, 0, len(self.json)) + self.json).ljust(HEADER_BYTES, b"\0")
+        return _HEADER.pack(MAGIC, 0, 0) + self.description
 
 
 def header(data: bytes, size: int) -> Header | None:
     """Return a ring's header; None if the file is no ring, or not one yet."""
     if len(data) < HEADER_BYTES or not data.startswith(MAGIC):
         return None
-    _, written, capacity, length = _HEADER.unpack_from(data)
-    held = min(MOST_CAPACITY, (size - HEADER_BYTES) // RECORD_BYTES)
-    if not 0 < capacity <= held or length > HEADER_BYTES - FIXED_BYTES:
+    _, written, capacity = _HEADER.unpack_from(data)
+    if not 0 < capacity <= min(MOST_CAPACITY, (size - HEADER_BYTES) // RECORD_BYTES):
         return None
-    return Header(written, capacity, data[FIXED_BYTES : FIXED_BYTES + length])
+    return Header(written, capacity, data[_HEADER.size :])
 
 
 class Events:

@@ -6,7 +6,8 @@
  *   name INDEX TEXT               what one is called (NVIDIA H100 80GB HBM3)
  *   width W / generation G        of the PCIe link now (16, 5)
  *   mig                           the GPUs are split, each into one instance
- *   unsupported WORD              of: utilization memory power clock temperature throttle pcie processes limits link pci
+ *   unsupported WORD              of: utilization memory power clock temperature throttle pcie processes processes_v3
+ *                                 limits link pci
  *   lost INDEX SECOND             a GPU falls off its bus
  *   clock PATH                    the time in seconds is read from this file, instead of passing since nvmlInit
  *   row SECOND GPU UTIL MEMUTIL MEMORY_MB WATTS MHZ CELSIUS THROTTLE_HEX RX_KB TX_KB
@@ -222,7 +223,7 @@ int nvmlDeviceGetPciInfo_v3(handle device, pci *out) {
 }
 
 typedef struct { unsigned pid; unsigned long long bytes; unsigned instance, compute; } process;
-int nvmlDeviceGetComputeRunningProcesses_v3(handle device, unsigned *count, process *out) {
+int nvmlDeviceGetComputeRunningProcesses_v2(handle device, unsigned *count, process *out) {
     unsigned room = *count, found = 0;
     double time;
     ASK("processes");
@@ -238,4 +239,8 @@ int nvmlDeviceGetComputeRunningProcesses_v3(handle device, unsigned *count, proc
     }
     *count = found;
     return found > room ? TOO_SMALL : OK;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(handle device, unsigned *count, process *out) {
+    ASK("processes_v3");
+    return nvmlDeviceGetComputeRunningProcesses_v2(device, count, out);
 }
