@@ -42,12 +42,18 @@ def watch(asked: Asked, mask: Mask) -> int:
         with _report(asked.show) as out:
             recorded = _run(program, asked, mask)
             mask.lift()
-            if isinstance(recorded, _Recorded):
-                _tell(recorded, asked, out)
+            if isinstance(recorded, Ended) or not _tell(recorded, asked, out):
+                raise _NoReportError
     except NotStartedError as error:
         _say(error.message, error.hint)
         return error.code
+    except _NoReportError:
+        pass
     return leave(recorded.watched.ended if isinstance(recorded, _Recorded) else recorded)
+
+
+class _NoReportError(Exception):
+    """There is nothing to write to the file of --report: it shall not stay behind empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +121,14 @@ def _emitter(asked: Asked) -> Callable[[str], None] | None:
     return emit
 
 
-def _tell(recorded: _Recorded, asked: Asked, out: Destination | None) -> None:
-    """Say what came of it: the verdict or why there is none, and what went wrong."""
+def _tell(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
+    """Say what came of it, the verdict or why there is none, and what went wrong; return whether there is a verdict."""
     folders = recorded.folders
     try:
         with _interruptible():
             recorded.pace.tell()
             _note_errors(recorded)
-            _judge(recorded, asked, out)
+            return _judge(recorded, asked, out)
     except KeyboardInterrupt:
         _say("stopped before the verdict", f"whyidle {_short(folders.run)}")
     except WhyIdleError as error:
@@ -133,16 +139,17 @@ def _tell(recorded: _Recorded, asked: Asked, out: Destination | None) -> None:
         _append(folders.node / "errors.txt", traceback.format_exc())
         why = f"{type(error).__name__}: {error}".rstrip(": ")
         _say(f"no verdict, by a mistake of ours: {why}", f"{_short(folders.node / 'errors.txt')} says more")
+    return False
 
 
-def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> None:
-    """Judge the recording, show the verdict and save it."""
+def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
+    """Judge the recording, show the verdict and save it; return whether there is one."""
     run = recorded.folders.run
     why = nothing(recorded.folders.node, recorded.pace, asked.command)
     if why is not None:
         if why.ours or not asked.show.quiet:
             _say(why.message, why.hint)
-        return
+        return False
     # Imported now: it is heavy, and the job did not wait for it.
     diagnosis = importlib.import_module("whyidle.diagnosis")
     with loading() as progress:
@@ -157,6 +164,7 @@ def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> None:
     if out is not None and file is not None:
         chosen = asked.show.format or ("json" if file.suffix.lower() == ".json" else "terminal")
         out.write(renderer(chosen).render(report, out.look))
+    return True
 
 
 def _save(path: Path, report: Report) -> None:

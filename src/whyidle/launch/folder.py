@@ -24,7 +24,7 @@ HOME = "whyidle-runs"
 _NODE_RANK = ("GROUP_RANK", "NODE_RANK", "SLURM_NODEID")
 # Which of several on this machine, where a scheduler starts us once per rank.
 _LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID")
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the last by a limit of the shell: ulimit -f
 _TRIAL_BYTES = 4096
 # By the names in /proc/self/mountinfo. What is not listed is taken for local, as tmpfs, overlay, ext4, xfs, zfs are.
 _NETWORK = re.compile(

@@ -1,0 +1,121 @@
+"""A training job as small as one can be, for all the ways in which jobs are started and end.
+
+    python jobs.py STEPS [WHAT]
+
+Run by tests as a file of its own: it imports nothing of ours.
+"""
+
+# ruff: noqa: T201
+import os
+import signal
+import sys
+import time
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+
+
+class Killed(torch.utils.data.Dataset):
+    """A data set of which one sample kills the worker that makes it."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        if index == 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch.ones(4)
+
+
+def train(steps, dataset=None, workers=0, pause_s=0.0):
+    """Make some steps, and say so."""
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(dataset or TensorDataset(torch.ones(2 * steps, 4)), batch_size=2, num_workers=workers)
+    for batch in loader:
+        optimizer.zero_grad()
+        model(batch if dataset else batch[0]).sum().backward()
+        optimizer.step()
+        time.sleep(pause_s)
+    print("trained", steps, "steps", flush=True)
+
+
+def rank(number, steps):
+    """Train as a rank that torch.multiprocessing started."""
+    os.environ.update(RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE="2")
+    train(steps)
+
+
+def multiprocessing(steps):
+    """Train with ranks of every start method, one after the other."""
+    for method in ("spawn", "fork", "forkserver"):
+        os.environ["WAY"] = method
+        torch.multiprocessing.start_processes(rank, (steps,), nprocs=2, start_method=method)
+
+
+def distributed(steps):
+    """Train as a rank of torchrun, with a process group; the first time round rank 1 fails."""
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    torch.distributed.init_process_group("gloo")
+    train(steps - 4 if first else steps)
+    torch.distributed.barrier()
+    if first and torch.distributed.get_rank() == 1:
+        os._exit(1)
+    if first:
+        time.sleep(60)  # until the launcher ends it
+    torch.distributed.destroy_process_group()
+
+
+def accelerated(steps):
+    """Train with Accelerate."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True)
+    model = torch.nn.Linear(4, 4)
+    loader = DataLoader(TensorDataset(torch.ones(2 * steps * accelerator.num_processes, 4)), batch_size=2)
+    model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), loader)
+    for (batch,) in loader:
+        optimizer.zero_grad()
+        accelerator.backward(model(batch).sum())
+        optimizer.step()
+    accelerator.end_training()
+
+
+def again(steps):
+    """Train, then become another program that trains."""
+    train(steps)
+    os.execv(sys.executable, [sys.executable, __file__, str(steps + 1), "plain", "again"])
+
+
+def perish(steps):
+    """Train in two ranks: one is killed, the other hangs, and the parent waits."""
+    pids = []
+    for number in range(2):
+        pid = os.fork()
+        if not pid:
+            rank(number, steps)
+            os.kill(os.getpid(), signal.SIGKILL if number else signal.SIGSTOP)
+        pids.append(pid)
+    os.waitpid(pids[1], 0)
+    os.waitpid(pids[0], os.WUNTRACED)
+    print("hangs", flush=True)
+    os.waitpid(pids[0], 0)
+
+
+def main():
+    steps = int(sys.argv[1])
+    what = sys.argv[2] if len(sys.argv) > 2 else "plain"
+    if what == "plain":
+        train(steps)
+    elif what == "slow":
+        train(steps, pause_s=0.05)
+    elif what == "worker-killed":
+        train(steps, Killed(), workers=1)
+    else:
+        globals()[what](steps)
+
+
+if __name__ == "__main__":
+    main()
