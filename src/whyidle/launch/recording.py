@@ -49,6 +49,7 @@ class Recording(threading.Thread):
         try:
             self._try(self._begin)
             while not self._over.wait(FOLLOW_S):
+                self._try(self._made.tick if self._made else lambda: None)
                 self._try(self._each)
             self._try(self._close)
             self._try(self._each)
@@ -64,7 +65,7 @@ class Recording(threading.Thread):
 
     def _begin(self) -> None:
         self._made = self._make()
-        self._made.start(background=True)
+        self._made.start()
 
     def _close(self) -> None:
         assert self._ended is not None
