@@ -5,8 +5,8 @@
 
 `bench/jobs/tiny.py` has a step of all that is hooked (a batch, a forward and a backward pass, an optimizer step) and
 hardly any work. What a watched step takes longer than a bare one is what watching adds to any step of that kind,
-however long: the goal is under 1% of 10 ms. The profiler's window is another matter: it happens once, and costs the time
-for which the job stands still while it starts and stops.
+however long: the goal is under 1% of 10 ms. The window of the profiler is another matter: it happens once, and costs
+the time for which the job stands still while it starts and stops.
 """
 
 from __future__ import annotations

@@ -41,6 +41,11 @@ def left(m: Measurements, *claimed: float) -> float:
     return max(room(m) - sum(timed(m, name) for name in TIMED) - sum(claimed), 0.0)
 
 
+def who(m: Measurements) -> str:
+    """Return what waits: the GPU, or the training of a job that computes on no GPU."""
+    return "the GPU" if _on_gpu(m) else "the training"
+
+
 def known(m: Measurements) -> bool:
     """Say whether `room` is more than what is left of the time: of a GPU, its utilization has to be measured."""
     return not _on_gpu(m) or "utilization_mean_share" in m

@@ -87,7 +87,7 @@ class Recompile(Rule):
             f"; one function is at version {m.number('compiled_versions'):.0f}" if "compiled_versions" in m else ""
         )
         yield from self.finding(
-            f"torch.compile compiles again and again while the GPU waits, which costs {lost:.0%} of the time.",
+            f"torch.compile compiles again and again while {waits.who(m)} waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=(

@@ -75,7 +75,8 @@ class GcPause(Rule):
         count = f"{m.number('gc_pauses'):.0f} calls" if "gc_pauses" in m else "calls"
         steps = f" in {m.number('steps'):.0f} steps" if "steps" in m else ""
         yield from self.finding(
-            f"Garbage collection stops the training thread while the GPU waits, which costs {lost:.0%} of the time.",
+            f"Garbage collection stops the training thread while {waits.who(m)} waits, "
+            f"which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"{count} of the garbage collector{steps}, with no kernel running {idle:.1%} of the time{ranks}",

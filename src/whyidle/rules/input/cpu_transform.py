@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import late_workers
 from whyidle.rules.input.late_workers import TRANSFORM, WAIT
@@ -30,7 +31,7 @@ class CpuTransform(Rule):
     """
 
     needs = ((WAIT, "batch_cpu_share", "job_cpu_share"),)
-    uses = ("look_site", *late_workers.READ)
+    uses = ("look_site", "on_gpu", *late_workers.READ)
     explains = ("data_wait",)
 
     confidence = Threshold(
@@ -50,7 +51,9 @@ class CpuTransform(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = late_workers.claimed(m, TRANSFORM)
         others = late_workers.undecided(m, TRANSFORM)
-        workers = f"{m.number('num_workers'):.0f} workers" if "num_workers" in m else "workers"
+        workers = "the workers"
+        if "num_workers" in m:
+            workers = "1 worker" if m.number("num_workers") == 1 else f"{m.number('num_workers'):.0f} workers"
         delay = m.get("batch_run_delay_share", 0.0)
         site = str(m.one("look_site").value) if "look_site" in m else ""
         crowded_out = m.number("job_cpu_share") < self.in_use and delay >= self.delayed
@@ -59,12 +62,12 @@ class CpuTransform(Rule):
             what = "Making batches takes more CPU than other programs leave"
             others = tuple(dict.fromkeys((*others, "host.cpu_quota")))
         yield from self.finding(
-            f"{what} while the GPU waits, which costs {lost:.0%} of the time.",
+            f"{what} while {waits.who(m)} waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.unsure_confidence if others else self.confidence,
             seen=(
-                f"the training waits {m.number(WAIT):.0%} of the time for {workers}; they compute "
-                f"{m.number('batch_cpu_share'):.0%} of the time that a batch takes and wait for a CPU {delay:.0%}; "
+                f"the training waits {m.number(WAIT):.0%} of the time for {workers}: computing takes "
+                f"{m.number('batch_cpu_share'):.0%} of the time that a batch takes, waiting for a CPU {delay:.0%}; "
                 f"the job uses {m.number('job_cpu_share'):.0%} of the CPUs that it may use"
                 + (f"; most time goes to {site}" if site else "")
             ),

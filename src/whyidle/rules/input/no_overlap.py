@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 
 
@@ -29,7 +30,7 @@ class NoOverlap(Rule):
     """
 
     needs = (("idle_data_range_share",), ("lost_data_other_share",))
-    uses = ("data_wait_share",)
+    uses = ("data_wait_share", "on_gpu")
     explains = ("data_wait",)
 
     confidence = Threshold(
@@ -48,9 +49,12 @@ class NoOverlap(Rule):
         name = next((f" ({place.name})" for place in wait.locations if place.name), "")
         seen = f"your range that loads data{name} covers {lost:.0%} of the time with the GPU idle"
         if watched:
-            seen = f"for {lost:.0%} of the watched time the GPU waits between steps, and no DataLoader is at work"
+            seen = (
+                f"for {lost:.0%} of the watched time {waits.who(m)} waits between steps, and no DataLoader is at work"
+            )
         yield from self.finding(
-            f"The training thread makes each batch itself while the GPU waits, which costs {lost:.0%} of the time.",
+            f"The training thread makes each batch itself while {waits.who(m)} waits, "
+            f"which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.between_confidence if watched else self.confidence,
             seen=seen,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import late_workers
 
@@ -33,7 +34,7 @@ class WorkerStartup(Rule):
     """
 
     needs = (("idle_loader_workers_share", "loader_first_wait_share", "steps"), ("lost_data_first_share",))
-    uses = ("loader_start_waits", "loader_start_wait_share", "persistent_workers", *late_workers.READ)
+    uses = ("loader_start_waits", "loader_start_wait_share", "persistent_workers", "on_gpu", *late_workers.READ)
     explains = ("data_wait",)
 
     concentrated = Threshold(0.5, "of idle_loader_workers", source="judgement: most of the wait")
@@ -77,7 +78,7 @@ class WorkerStartup(Rule):
         epochs = f", {m.number('epochs'):.0f} epochs" if "epochs" in m else ""
         what = "At the beginning of each epoch no batch is ready" if kept else "The DataLoader's workers start again"
         yield from self.finding(
-            f"{what} while the GPU waits, which costs {lost:.0%} of the time.",
+            f"{what} while {waits.who(m)} waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.watched_confidence,
             seen=f"{first:.0%} of the watched time{epochs}, the training waits for the first batch of an epoch"
@@ -95,7 +96,7 @@ class WorkerStartup(Rule):
     def _recorded(self, m: Measurements) -> Iterator[Finding]:
         lost = self.startup_share(m)
         yield from self.finding(
-            f"The DataLoader's workers start while the GPU waits, {lost:.0%} of the recorded time.",
+            f"The DataLoader's workers start while {waits.who(m)} waits, {lost:.0%} of the recorded time.",
             lost_share=lost,
             confidence=self.confidence if self._again(m) else self.once_confidence,
             seen=(

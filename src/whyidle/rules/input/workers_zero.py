@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import loader_model
 
@@ -55,10 +56,12 @@ class WorkersZero(Rule):
         if watched:
             plan = loader_model.plan(m, lost)
             seen = (
-                f"the training thread makes batches itself, and the GPU waits for them {lost:.0%} of the watched time"
+                f"the training thread makes batches itself, and {waits.who(m)} waits for them "
+                f"{lost:.0%} of the watched time"
             )
             if plan and plan.cpus_are_the_limit:
-                seen += f"; there is room for {plan.workers} workers, which save {plan.saved:.0%}"
+                room = "1 worker, which saves" if plan.workers == 1 else f"{plan.workers} workers, which save"
+                seen += f"; there is room for {room} {plan.saved:.0%}"
             workers, lost = (plan.workers, plan.saved) if plan else (int(self.fewest), lost)
         else:
             idle, loading = m.get("gpu_idle_share", lost), m.get("data_wait_share", lost)

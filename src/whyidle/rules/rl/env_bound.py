@@ -41,7 +41,7 @@ class EnvBound(Rule):
         share = m.number("host_environment_share")
         lost = self.claimed(m)
         yield from self.finding(
-            f"The environment's step runs while the GPU waits, which costs {lost:.0%} of the time.",
+            f"The environment's step runs while {waits.who(m)} waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence if waits.known(m) else self.unbounded_confidence,
             seen=f"the training thread is in the environment's step {share:.0%} of the watched time",
