@@ -60,8 +60,8 @@ def install(module: Any) -> None:
 
 def _watch(kind: Any) -> None:
     step = vars(kind).get("step")
-    if callable(step) and not getattr(step, "_whyidle", False):
-        hooks.replace(kind, "step", hooks.gated(kind, "step", step, hooks.is_compiling, _begin))
+    if callable(step) and not hooks.is_ours(step):
+        hooks.replace(kind, "step", hooks.gated(kind, "step", step, bool, _begin))
 
 
 def _watch_subclasses(base: Any) -> None:

@@ -11,6 +11,7 @@ import functools
 import os
 import sys
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -21,6 +22,7 @@ _after_step: list[Callable[[int, Any], Any]] = []
 _after_iterate: list[Callable[[int, Any, Any], Any]] = []
 _around: dict[str, list[Any]] = {"wait": []}
 _undo: list[Callable[[], Any]] = []
+_ours: weakref.WeakSet[Any] = weakref.WeakSet()  # not a mark on the wrappers: they may be pickled
 _skipped: set[str] = set()  # our modules of which torch.compile was told
 ABSENT = object()
 steps = 0  # of all optimizers of this process
@@ -44,6 +46,11 @@ def is_compiling() -> bool:
     return torch is not None and compiling_test(torch)()
 
 
+def is_ours(function: Any) -> bool:
+    """Return whether a function is a wrapper of ours."""
+    return isinstance(function, types.FunctionType) and function in _ours
+
+
 def replace(owner: Any, name: str, wrapper: Any) -> None:
     """Put `wrapper` in the place of a function, as its double: name, module, signature. Twice does nothing.
 
@@ -53,9 +60,11 @@ def replace(owner: Any, name: str, wrapper: Any) -> None:
         wrapper: calls what stood there before.
     """
     before = vars(owner).get(name, ABSENT)
-    if getattr(before, "_whyidle", False):
+    if is_ours(before):
         return
     original = getattr(owner, name)
+    if is_ours(original):  # inherited from a class that has a wrapper already
+        original = original.__wrapped__
     as_double(wrapper, original)
     setattr(owner, name, wrapper)
     _replaced.append((owner, name, before, wrapper))
@@ -67,7 +76,7 @@ def as_double(wrapper: Any, original: Any) -> None:
     torch.compile decides by a function's file whether it looks inside: so the wrapper is of the file of the original.
     """
     functools.update_wrapper(wrapper, original)
-    wrapper._whyidle = True
+    _ours.add(wrapper)
     code = getattr(original, "__code__", None)
     if code is not None:
         wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename)
@@ -129,7 +138,7 @@ def gated(
         name: of the method.
         own: what the class has there itself; None where it inherits. Then the method is looked up at each call, since
             others (torch.fx) exchange it for a while.
-        is_compiling: see `compiling_test`.
+        is_compiling: see `compiling_test`; `bool` (False) for what is never compiled. It must be importable anywhere.
         begin: called with the object; returns None, or something with an `end()`.
     """
     gate = _Gate(begin)

@@ -6,6 +6,7 @@ the batch, and left unknown where shapes do not tell.
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from time import perf_counter_ns
@@ -39,21 +40,20 @@ def _hook_next(iterator: Any, is_compiling: Any) -> None:
         if is_compiling():
             return original(self)
         tokens = hooks.before_wait(BATCH) if hooks.waits else None
+        sequence = -1
         start = perf_counter_ns()
         try:
             batch = original(self)
+            sequence = _put(self, start, perf_counter_ns(), batch, 0)
+            return batch
         except BaseException as error:
-            end = perf_counter_ns()
             if isinstance(error, StopIteration):
-                _put(self, start, end, None, END)
-            if tokens is not None:
-                hooks.after_wait(tokens, -1)
+                sequence = _put(self, start, perf_counter_ns(), None, END)
             hooks.hide(error)
             raise
-        sequence = _put(self, start, perf_counter_ns(), batch, 0)
-        if tokens is not None:
-            hooks.after_wait(tokens, sequence)
-        return batch
+        finally:
+            if tokens is not None:
+                hooks.after_wait(tokens, sequence)
 
     hooks.replace(iterator, "__next__", __next__)
 
@@ -132,7 +132,8 @@ def number_of(loader: Any, frame: Any) -> int:
         number = min(_next_number, LAST)
         _next_number += 1
     key = id(loader)
-    _known[key] = (weakref.ref(loader, lambda _: _known.pop(key, None)), number)
+    # `pop` alone, with the reference as its default: loaders die after this module's globals when Python ends.
+    _known[key] = (weakref.ref(loader, functools.partial(_known.pop, key)), number)
     if len(_holders) < 1024 or looks in _holders:
         _holders[looks] = (weakref.ref(loader), number)
     return number

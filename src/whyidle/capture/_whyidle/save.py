@@ -42,7 +42,7 @@ def _wrap(module: Any, name: str, target: tuple[int, str] | None) -> None:
     def save(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return original(*args, **kwargs)
-        writing = None if _thread.saving else _Writing(_argument(target, args, kwargs))
+        writing = _begin(target, args, kwargs)
         try:
             result = original(*args, **kwargs)
             if writing is not None:
@@ -84,6 +84,15 @@ class _Writing:
         _thread.saving = False
         if self.tokens is not None:
             hooks.after_wait(self.tokens, self.sequence)
+
+
+def _begin(target: tuple[int, str] | None, args: Any, kwargs: Any) -> _Writing | None:
+    """Note that a checkpoint is being written; None for a part of one."""
+    try:
+        return None if _thread.saving else _Writing(_argument(target, args, kwargs))
+    except Exception:
+        record.note_error()
+        return None
 
 
 def _argument(target: tuple[int, str] | None, args: Any, kwargs: Any) -> Any:
