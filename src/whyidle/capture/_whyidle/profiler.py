@@ -136,7 +136,7 @@ class Window:
 
     def _begin(self) -> None:
         """Prepare the profiler, for a step of warm-up, unless there is a reason not to."""
-        if not self._options[2] and record._ranks()[0] not in (None, 0):
+        if not record.recording() or (not self._options[2] and record._ranks()[0] not in (None, 0)):
             self._over = True
             return
         if self._users.busy(self._torch):
