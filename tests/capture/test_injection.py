@@ -124,6 +124,29 @@ def test_a_mistake_in_the_users_sitecustomize_is_reported_as_ever(mistake: str, 
         assert (job.returncode, job.stdout, job.stderr) == (bare.returncode, bare.stdout, bare.stderr)
 
 
+def test_nothing_shows_when_python_ends(recorded: Path, tmp_path: Path) -> None:
+    """Globals of the script die after those of everything that it imported."""
+    code = """
+        import gc, torch
+        from torch.utils.data import DataLoader
+
+        class Reference(torch.nn.Linear):
+            def __del__(self):
+                gc.collect()
+
+        model = Reference(4, 4)
+        model.itself = [model]
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        loader = DataLoader(torch.ones(6, 4), 2, num_workers=1, persistent_workers=True)
+        for batch in loader:
+            model(batch).sum().backward()
+            optimizer.step()
+    """
+    job = injecting.python(script(tmp_path, code), env=injecting.environment(recorded), cwd=tmp_path)
+    assert (job.returncode, job.stdout, job.stderr) == (0, "", "")
+    assert [ring.counts(*OURS) for ring in reading.rings(recorded)] == [ONE]
+
+
 def test_booting_twice_records_once(recorded: Path, tmp_path: Path) -> None:
     code = """
         import runpy, sys

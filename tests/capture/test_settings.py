@@ -124,6 +124,7 @@ def test_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_full_disk_costs_the_job_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts.record, "folder", lambda: str(tmp_path / "gone"))
+    monkeypatch.setattr(facts.record, "recording", lambda: True)
     monkeypatch.setattr(facts.record, "note_error", lambda what="": None)
     facts.add_setting("name", 1, "here")
     facts.write(last=True)

@@ -23,7 +23,7 @@ def _start() -> None:
             boot.start()
     except Exception:  # whatever it is, the job must start
         pass
-    sys.path[:] = [entry for entry in sys.path if entry != here]
+    sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry) != here]
 
 
 def _chain() -> None:

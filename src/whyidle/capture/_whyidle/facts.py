@@ -73,12 +73,20 @@ def note_errors(count: int) -> None:
 
 
 def write(last: bool = False) -> None:
-    """Write the file if anything changed, unless that was done within a second; `last`: whatever the time."""
+    """Write the file if anything changed, unless that was done within a second; `last`: whatever the time.
+
+    A process that has no ring, since it never trained or since there was no room for one, has no facts either.
+    """
     global _changed, _written
     folder = record.folder()
     now = time.monotonic()
     with _lock:
-        if not folder or not _changed or (not last and _written and now - _written < INTERVAL_S):
+        if (
+            not folder
+            or not record.recording()
+            or not _changed
+            or (not last and _written and now - _written < INTERVAL_S)
+        ):
             return
         _changed = False
         _written = now

@@ -12,6 +12,7 @@ runs, and while torch.compile traces.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import weakref
@@ -135,7 +136,8 @@ def number_of(module: Any) -> int:
         number = min(_numbers, LAST)
         _numbers += 1
     key = id(module)
-    _known[key] = (weakref.ref(module, lambda _: _known.pop(key, None)), number)
+    # `pop` alone, with the reference as its default: modules die after this module's globals when Python ends.
+    _known[key] = (weakref.ref(module, functools.partial(_known.pop, key)), number)
     return number
 
 

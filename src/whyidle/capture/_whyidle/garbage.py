@@ -16,12 +16,15 @@ _start = 0
 def _collected(phase: str, info: dict[str, int]) -> None:
     """Python calls this before and after each collection; one is under way at a time."""
     global _start
-    if phase == "start":
-        _start = perf_counter_ns()
-        return
-    duration = perf_counter_ns() - _start
-    if duration >= LEAST and _start:
-        record.put(COLLECT, _start, duration, info.get("generation", 0))
+    try:
+        if phase == "start":
+            _start = perf_counter_ns()
+            return
+        duration = perf_counter_ns() - _start
+        if duration >= LEAST and _start:
+            record.put(COLLECT, _start, duration, info.get("generation", 0))
+    except Exception:  # the globals are gone: Python is about to end
+        pass
 
 
 def install(_torch: Any) -> None:

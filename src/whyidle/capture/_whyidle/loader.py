@@ -6,6 +6,7 @@ the batch, and left unknown where shapes do not tell.
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from time import perf_counter_ns
@@ -131,7 +132,8 @@ def number_of(loader: Any, frame: Any) -> int:
         number = min(_next_number, LAST)
         _next_number += 1
     key = id(loader)
-    _known[key] = (weakref.ref(loader, lambda _: _known.pop(key, None)), number)
+    # `pop` alone, with the reference as its default: loaders die after this module's globals when Python ends.
+    _known[key] = (weakref.ref(loader, functools.partial(_known.pop, key)), number)
     if len(_holders) < 1024 or looks in _holders:
         _holders[looks] = (weakref.ref(loader), number)
     return number

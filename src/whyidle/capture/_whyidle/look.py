@@ -86,7 +86,10 @@ class Look:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._task = f"/proc/self/task/{threading.get_native_id()}"
-            threading.Thread(target=self._run, name="whyidle-look", daemon=True).start()
+            try:
+                threading.Thread(target=self._run, name="whyidle-look", daemon=True).start()
+            except RuntimeError:  # no more threads here
+                record.note_error("looking at a worker")
         self._fetching = threading.get_ident()
 
     def end(self) -> None:

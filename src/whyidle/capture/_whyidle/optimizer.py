@@ -6,6 +6,7 @@ pass, by a closure, or by a class of the user's own. GradScaler calls no `step` 
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from time import perf_counter_ns
@@ -29,16 +30,21 @@ def _entry(optimizer: Any) -> list[Any]:
     key = id(optimizer)
     entry = _known.get(key)
     if entry is None or entry[0]() is not optimizer:
-        entry = [weakref.ref(optimizer, lambda _: _forget(key)), min(numbers, MOST), 0]
+        entry = [
+            weakref.ref(optimizer, functools.partial(_forget, key, _known, stepped_since_update, seen_to_step)),
+            min(numbers, MOST),
+            0,
+        ]
         numbers += 1
         _known[key] = entry
     return entry
 
 
-def _forget(key: int) -> None:
-    _known.pop(key, None)
-    stepped_since_update.discard(key)
-    seen_to_step.discard(key)
+def _forget(key: int, known: dict[int, list[Any]], stepped: set[int], seen: set[int], _: Any) -> None:
+    """Forget a dead optimizer. Uses no globals: optimizers die after them when Python ends."""
+    known.pop(key, None)
+    stepped.discard(key)
+    seen.discard(key)
 
 
 def after_making(callback: Callable[[], None]) -> None:

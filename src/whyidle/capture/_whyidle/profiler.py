@@ -136,7 +136,7 @@ class Window:
 
     def _begin(self) -> None:
         """Prepare the profiler, for a step of warm-up, unless there is a reason not to."""
-        if not self._options[2] and record._ranks()[0] not in (None, 0):
+        if not record.recording() or (not self._options[2] and record._ranks()[0] not in (None, 0)):
             self._over = True
             return
         if self._users.busy(self._torch):
@@ -203,7 +203,7 @@ class Window:
     def finish(self) -> None:
         """End with the job. What was recorded so far is kept; a device that hangs is not waited for."""
         if self._profile is not None and threading.get_ident() == self._thread and self._device_is_done():
-            self._stop("the job ended")
+            self._stop("the job ended", background=False)  # no thread can start any more
         if self._export is not None:
             self._export.join(EXPORT_S)
 
@@ -219,8 +219,8 @@ class Window:
             time.sleep(0.01)
         return True
 
-    def _stop(self, why: str = "") -> None:
-        """End the recording on this thread, and write it on another if it holds a whole step."""
+    def _stop(self, why: str = "", background: bool = True) -> None:
+        """End the recording on this thread, and write it, on another if that can be, if it holds a whole step."""
         profile, self._profile, self._over = self._profile, None, True
         self._unmark()
         try:
@@ -234,6 +234,9 @@ class Window:
             self._skip(why)
             return
         self._tell("recording", why)
+        if not background:
+            self._write(profile, why)
+            return
         self._export = threading.Thread(target=self._write, args=(profile, why), name="whyidle-export", daemon=True)
         self._export.start()
 

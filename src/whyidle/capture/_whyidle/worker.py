@@ -23,6 +23,7 @@ from _whyidle import facts, hooks, loader, look, record, settings
 
 INTERVAL_S = 1.0
 KEY = "whyidle"  # in _config: "ID LOADER METHOD"
+MOST_FILES = 16  # threads of which the schedstat is kept open
 MAIN = -1  # the worker of a loader that has none
 
 _accounts: dict[tuple[int, int], Account] = {}  # of this process, by loader and worker
@@ -112,13 +113,21 @@ class Schedstat:
         if not self.known:
             return 0
         try:
-            thread = threading.get_ident()
+            thread = threading.get_native_id()  # unlike idents these do not soon come back
             if thread not in self._files:
+                if len(self._files) >= MOST_FILES:
+                    self.close()
                 self._files[thread] = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
             return int(os.pread(self._files[thread], 64, 0).split()[1])
         except (OSError, IndexError, ValueError):
             self.known = False
+            self.close()
             return 0
+
+    def close(self) -> None:
+        """Close what was opened; a loader that is iterated in ever new threads must not use up descriptors."""
+        while self._files:
+            os.close(self._files.popitem()[1])
 
 
 def install(torch: Any) -> None:
