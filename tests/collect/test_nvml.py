@@ -53,7 +53,14 @@ def test_a_busy_gpu(play: Play) -> None:
 
 def test_what_a_gpu_is(play: Play, tree: Tree) -> None:
     play("width 4\n" + ROW.format(gpu=0))
-    gpus = opened(root=tree({"sys/bus/pci/devices/0000:1a:00.0/numa_node": "1\n"}))
+    gpus = opened(
+        root=tree(
+            {
+                "sys/bus/pci/devices/0000:1a:00.0/numa_node": "1\n",
+                "sys/devices/system/node/node1/cpulist": "16-31\n",
+            }
+        )
+    )
     assert gpus.facts() == [
         {
             "index": 0,
@@ -68,6 +75,7 @@ def test_what_a_gpu_is(play: Play, tree: Tree) -> None:
             "power_limit_default_w": 700.0,
             "sm_clock_max_mhz": 1980,
             "numa_node": 1,
+            "numa_cpus": "16-31",
             "mig": False,
             "visible": True,
         }
@@ -123,6 +131,7 @@ def test_facts_that_are_not_supported(play: Play) -> None:
         "power_limit_default_w",
         "sm_clock_max_mhz",
         "numa_node",
+        "numa_cpus",
     ]
 
 

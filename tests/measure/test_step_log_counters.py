@@ -215,3 +215,16 @@ def test_counters_that_jump_are_no_negative_rates(values, process):
     for second, value in enumerate((5, 9, 1)):
         process.count(recorded.BATCH, value, at=second * SECOND)
     assert values()["alloc_retries"] == 0
+
+
+@pytest.mark.parametrize(
+    ("affinity", "near", "away"), [("0-3", "16-31", True), ("0-31", "16-31", False), ("3,16", "16-31", False)]
+)
+def test_a_process_that_may_not_run_near_its_gpu(values, process, affinity, near, away):
+    process.setting("affinity", affinity)
+    told = values(gpus=[{"index": 0, "name": "A100", "numa_node": 1, "numa_cpus": near}])
+    assert told["numa_mismatch"] is away
+
+
+def test_batches_of_a_step(values):
+    assert values()["loader_batches_per_step"] == pytest.approx(1.0)

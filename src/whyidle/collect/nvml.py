@@ -61,6 +61,7 @@ class Facts:
     Attributes:
         pcie_generation: the highest that was seen: links slow down while a GPU idles.
         mig: it is split into instances, most counters of which NVML keeps to itself.
+        numa_cpus: the CPUs of its NUMA node, as Linux lists them: `0-15,64-79`.
         visible: CUDA_VISIBLE_DEVICES lets the job use it.
     """
 
@@ -76,6 +77,7 @@ class Facts:
     power_limit_default_w: float | None = None
     sm_clock_max_mhz: int | None = None
     numa_node: int | None = None
+    numa_cpus: str | None = None
     mig: bool = False
     visible: bool | None = None
 
@@ -189,6 +191,9 @@ class Gpus:
         facts.power_limit_default_w = _watts(self._ask(gpu, "nvmlDeviceGetPowerManagementDefaultLimit"))
         facts.sm_clock_max_mhz = self._ask(gpu, "nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_SM)
         facts.numa_node = self._numa_node(self._ask(gpu, "nvmlDeviceGetPciInfo"))
+        if facts.numa_node is not None:
+            node = self._root / f"sys/devices/system/node/node{facts.numa_node}/cpulist"
+            facts.numa_cpus = (procfs.text(node) or "").strip() or None
         facts.mig = (self._ask(gpu, "nvmlDeviceGetMigMode") or [0])[0] == 1
         if facts.mig:
             gpu.instances = self._mig_uuids(gpu)

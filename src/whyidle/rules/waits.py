@@ -25,6 +25,12 @@ def room(m: Measurements) -> float:
     return max(1 - waits - (m.get("utilization_mean_share", 0.0) if _on_gpu(m) else 0.0), 0.0)
 
 
+def at_work(m: Measurements) -> float:
+    """Return the share of watched time in which the GPU works and nothing waits, 0-1: what a slow GPU can have cost."""
+    waits = sum(m.get(name, 0.0) for name in NAMED)
+    return max(min(m.get("utilization_mean_share", 0.0), 1 - waits), 0.0)
+
+
 def timed(m: Measurements, name: str) -> float:
     """Return what one of `TIMED` has of the room, those before it served first."""
     left = room(m)

@@ -67,6 +67,11 @@ def of_loader(w: Watch, loader: int) -> Iterator[Measurement]:
     if settings is not None and settings.file_system:
         yield Measurement("data_file_system", settings.file_system)
     epochs = w.rows.start[found.index[its & (found.starts if len(begins) else found.begins)]]
+    usual = found.index[its & ~found.starts & ~found.ends]
+    inside = np.count_nonzero(w.inside(w.rows.start[usual], w.rows.end[usual] + 1))
+    kept = np.count_nonzero(w.steps.kept)
+    if inside and kept:
+        yield Measurement("loader_batches_per_step", inside / kept)
     yield Measurement("epochs", int(np.count_nonzero((epochs >= w.low) & (epochs <= w.high))))
     length = settings.length if settings is not None else None
     if length:
@@ -93,8 +98,8 @@ def of_workers(workers: Sequence[Worker]) -> Iterator[Measurement]:
     variance = max(sum(worker.fetch_squares for worker in workers) / fetches - mean * mean, 0.0)
     yield Measurement("batch_seconds", mean)
     yield Measurement("batch_spread", variance**0.5 / mean)
-    cpu = min(sum(worker.cpu_s for worker in workers) / seconds, 1.0)
-    delay = min(sum(worker.run_delay_s for worker in workers) / seconds, 1.0 - cpu)
+    cpu = sum(worker.cpu_s for worker in workers) / seconds  # above 1 where a worker has several threads
+    delay = min(sum(worker.run_delay_s for worker in workers) / seconds, 1.0)
     if cpu or delay:  # a system that counts neither tells nothing
         yield Measurement("batch_cpu_share", cpu)
         yield Measurement("batch_run_delay_share", delay)

@@ -12,6 +12,7 @@ from whyidle.model.evidence import Node, Run, Series, Value
 from whyidle.model.measurement import Measurement
 
 SHORTEST: Final = 0.5  # of the watched time: samples that cover less do not speak for it
+MOST_CPUS: Final = 1 << 16  # of a range in a list that came from a file
 THREADS: Final = "torch_threads"
 TRACING: Final = "tracing"
 
@@ -33,9 +34,35 @@ def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
     tracing = worst.fact(TRACING)
     if tracing is not None:
         yield Measurement("tracing", str(tracing) if tracing is not False else "")
-    mismatch = worst.fact("numa_mismatch")
-    if isinstance(mismatch, bool):
-        yield Measurement("numa_mismatch", mismatch)
+    yield from numa(worst, node)
+
+
+def numa(w: Watch, node: Node) -> Iterator[Measurement]:
+    """Yield whether a process may run only on CPUs away from its GPU's; nothing where one of the two is not known."""
+    device = gpu_of(w)
+    near = next((f.value for f in node.facts if f.name == "numa_cpus" and f.subject == f"gpu {device}"), None)
+    own, all_near = listed(w.fact("affinity")), listed(near)
+    if own and all_near:
+        yield Measurement("numa_mismatch", not own & all_near)
+
+
+def gpu_of(w: Watch) -> int | None:
+    """Return the GPU of a process as NVML numbers it; None where a variable renames the GPUs in another way."""
+    visible, local = w.fact("CUDA_VISIBLE_DEVICES"), w.log.process.local_rank or 0
+    if visible is None:
+        return local
+    numbers = str(visible).split(",")
+    return int(numbers[local]) if local < len(numbers) and numbers[local].strip().isdecimal() else None
+
+
+def listed(cpus: Value | None) -> set[int]:
+    """Return the CPUs of a list as Linux writes it: `0-3,8`; empty for what is none."""
+    found: set[int] = set()
+    for part in str(cpus or "").split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and int(last or first) - int(first) < MOST_CPUS:
+            found.update(range(int(first), int(last or first) + 1))
+    return found
 
 
 def rate(one: Series, low: int, high: int) -> float | None:

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+
+_OWN = ("gpu_busy_share", "launch_bound_share", "idle_kernel_gap_share")  # of this job, by its trace
 
 
 class GpuShared(Rule):
@@ -25,7 +28,7 @@ class GpuShared(Rule):
     """
 
     needs = (("foreign_share", "foreign_memory_bytes", "utilization_mean_share"),)
-    uses = ("gpu_busy_share", "launch_bound_share", "idle_kernel_gap_share")
+    uses = (*_OWN, *waits.READ)
     busy = ("foreign_share",)
 
     present = Threshold(0.5, "of samples", source="judgement: someone who looks in for a moment is not the reason")
@@ -48,13 +51,13 @@ class GpuShared(Rule):
         if share < cls.present or m.number("foreign_memory_bytes") < cls.large or used < cls.full:
             return 0.0
         if "gpu_busy_share" not in m:
-            return cls.assumed * share
-        return min(max(used - cls._own(m), 0.0), cls.half * share)
+            return min(cls.assumed * share, waits.at_work(m))
+        return min(max(used - cls._own(m), 0.0), cls.half * share, waits.at_work(m))
 
     @classmethod
     def _own(cls, m: Measurements) -> float:
         """Return how busy NVML would find the GPU with this job alone: it does not see short pauses."""
-        return sum(m.get(name, 0.0) for name in cls.uses)
+        return sum(m.get(name, 0.0) for name in _OWN)
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.claimed(m)

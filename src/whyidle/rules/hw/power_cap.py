@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.hw.gpu_shared import GpuShared
 
@@ -29,7 +30,7 @@ class PowerCap(Rule):
     """
 
     needs = (("throttle_power_share", "clock_share", "utilization_mean_share"),)
-    uses = ("power_limit_share", "throttle_thermal_share", *GpuShared.needs[0], *GpuShared.uses)
+    uses = ("power_limit_share", "throttle_thermal_share", *GpuShared.needs[0], *GpuShared.uses, *waits.READ)
     busy = ("utilization_mean_share",)
 
     throttled = Threshold(0.1, "of busy samples", source="judgement: a peak now and then meets the limit anywhere")
@@ -51,7 +52,7 @@ class PowerCap(Rule):
         if power < cls.throttled or (limit >= cls.lowered and clock >= cls.low_clock):
             return 0.0
         slower = 1 - clock if limit >= cls.lowered else min(1 - clock, 1 - limit)
-        return m.number("utilization_mean_share") * power * max(slower, 0.0) * (1 - GpuShared.claimed(m))
+        return (waits.at_work(m) - GpuShared.claimed(m)) * power * max(slower, 0.0)
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.claimed(m)

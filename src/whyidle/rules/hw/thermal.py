@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.hw.gpu_shared import GpuShared
 from whyidle.rules.hw.power_cap import PowerCap
@@ -64,7 +65,7 @@ class Thermal(Rule):
 
     def _counted(self, m: Measurements) -> Iterator[Finding]:
         hot, clock = m.number("throttle_thermal_share"), m.number("clock_share")
-        lost = m.number("utilization_mean_share") * hot * max(1 - clock, 0.0) * (1 - GpuShared.claimed(m))
+        lost = (waits.at_work(m) - GpuShared.claimed(m)) * hot * max(1 - clock, 0.0)
         degrees = f", at {m.number('temperature_c'):.0f} °C" if "temperature_c" in m else ""
         yield from self.finding(
             f"The GPU lowers its clock for heat, which costs up to {lost:.0%} of the time.",
