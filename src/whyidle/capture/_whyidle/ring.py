@@ -57,7 +57,7 @@ class Ring:
             self._memory = mmap.mmap(descriptor, size)
             text = _json(description)
             self._memory[: len(MAGIC)] = MAGIC
-            struct.pack_into("<QII", self._memory, 8, 0, capacity, len(text))
+            struct.pack_into("<QIII", self._memory, 8, 0, capacity, 0, len(text))
             self._memory[32 : 32 + len(text)] = text
             os.replace(unfinished, path)
         except BaseException:
