@@ -57,7 +57,7 @@ def count(records: Iterable[Record], *without: str) -> dict[str, int]:
 def read(path: Path) -> Ring:
     data = path.read_bytes()
     assert data[:8] == b"WHYIDLE1"
-    written, capacity, length = struct.unpack_from("<QII", data, 8)
+    written, capacity, _, length = struct.unpack_from("<QIII", data, 8)
     header = json.loads(data[32 : 32 + length])
     assert len(data) == 4096 + capacity * 32
     records = []

@@ -5,7 +5,7 @@
 Run by tests as a file of its own: it imports nothing of ours.
 """
 
-# ruff: noqa: T201
+# ruff: noqa: PTH110, PTH123, T201
 import os
 import signal
 import sys
@@ -56,15 +56,18 @@ def multiprocessing(steps):
 
 
 def distributed(steps):
-    """Train as a rank of torchrun, with a process group; the first time round rank 1 fails."""
-    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    """Train as a rank of torchrun; the first time round rank 1 fails, when rank 0 has trained, too."""
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        train(steps - 4)
+        if os.environ["RANK"] == "1":
+            while not os.path.exists("trained"):
+                time.sleep(0.05)
+            os._exit(1)
+        with open("trained", "w"):
+            time.sleep(60)  # until the launcher ends it
     torch.distributed.init_process_group("gloo")
-    train(steps - 4 if first else steps)
+    train(steps)
     torch.distributed.barrier()
-    if first and torch.distributed.get_rank() == 1:
-        os._exit(1)
-    if first:
-        time.sleep(60)  # until the launcher ends it
     torch.distributed.destroy_process_group()
 
 

@@ -251,9 +251,8 @@ def test_if_the_collector_breaks_the_job_goes_on(start: Start) -> None:
     job = start(sys.executable, "-c", BROKEN, "-q", "-o", "run", "sh", "-c", "echo on; exit 5", bare=True)
     ran = job.end()
     assert (ran.code, ran.out) == (5, "on\n")
-    assert ran.err.startswith(
-        "whyidle: the recording has holes: it failed 1 time, first with RuntimeError: a counter broke"
-    )
+    first = "whyidle: the recording has holes: it failed 1 time, first with RuntimeError: a counter broke"
+    assert ran.err.startswith(first)
     assert "a counter broke" in (ran.node / "errors.txt").read_text("utf-8")
 
 

@@ -37,7 +37,7 @@ def test_and_a_trace_alone(tmp_path: Path) -> None:
 
 
 def test_one_step_is_too_short(tmp_path: Path) -> None:
-    assert why(tmp_path, loop(1)) == "too short to judge: the job made 1 training step"
+    assert why(tmp_path, loop(1) + batch(100, 1, flags=1)) == "too short to judge: the job made 1 training step"
 
 
 def test_torch_without_a_step(tmp_path: Path) -> None:

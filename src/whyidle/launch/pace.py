@@ -54,17 +54,18 @@ class Sum:
 class Loop:
     """The training loop of one process, record by record."""
 
-    counts: Counter[int] = field(default_factory=Counter)  # by kind
+    counts: Counter[int] = field(default_factory=Counter)  # by kind; ends of data are none
     _sum: Sum = field(default_factory=Sum)
     _open: Sum = field(default_factory=Sum)  # batches of which it is not yet known what they are for
     _anchor: int | None = None  # the optimizer that steps are counted by: the first that was used
     _last_ns: int | None = None
 
     def see(self, record: Seen) -> None:
-        self.counts[record.kind] += 1
+        ends = record.kind == Record.BATCH and record.flags & _END_OF_DATA
+        self.counts[record.kind] += not ends
         if record.kind == Record.BATCH:
             self._open.wait_ns += record.duration
-            if not record.flags & _END_OF_DATA:
+            if not ends:
                 self._open.samples += record.value >> 32 & 0xFFFFFF
                 self._open.tokens += record.value & 0xFFFFFFFF
         elif record.kind == Record.FORWARD and not record.flags & _GRADIENTS:

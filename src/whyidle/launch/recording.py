@@ -11,15 +11,22 @@ from typing import Protocol
 from whyidle.launch.process import Ended
 
 PATIENCE_S = 20.0  # for the last words of a collector: a file system that hangs does not hold the job's exit code
-FOLLOW_S = 1.0  # as often as the collector drains rings
+REST_S = 1.0  # between two ticks where the collector cannot say
+LEAST_REST_S = 0.01
 ERRORS_KEPT = 3
 
 
 class Collector(Protocol):
     """What the recording asks of a collector; `collect.Collector` is one."""
 
-    def start(self, *, background: bool) -> None:
-        """Begin to take samples and to drain rings, in a thread of its own."""
+    def start(self) -> None:
+        """Write down what is known at the beginning."""
+
+    def tick(self) -> None:
+        """Take the samples that are due, and drain the rings."""
+
+    def remaining_s(self) -> float:
+        """Return for how long nothing is due, in s."""
 
     def close(self, exit_code: int | None, signal: int | None) -> None:
         """Drain the rings a last time, and write down how the job ended."""
@@ -30,7 +37,7 @@ class Recording(threading.Thread):
 
     Args:
         make: makes the collector; only in this thread, so that the job need not wait for the GPU's driver.
-        each: called every second, and once more in the end.
+        each: called after every tick, and once more in the end.
     """
 
     def __init__(self, make: Callable[[], Collector], each: Callable[[], None]) -> None:
@@ -42,14 +49,15 @@ class Recording(threading.Thread):
         self._ended: Ended | None = None
         self._over = threading.Event()
         self._made: Collector | None = None
+        self._rest_s = REST_S
 
     def run(self) -> None:
         before = threading.excepthook
-        threading.excepthook = self._uncaught  # an error in the collector's thread is none of the job's output
+        threading.excepthook = self._uncaught  # an error in a thread of the collector is none of the job's output
         try:
             self._try(self._begin)
-            while not self._over.wait(FOLLOW_S):
-                self._try(self._made.tick if self._made else lambda: None)
+            while not self._over.wait(self._rest_s):
+                self._try(self._tick)
                 self._try(self._each)
             self._try(self._close)
             self._try(self._each)
@@ -66,6 +74,13 @@ class Recording(threading.Thread):
     def _begin(self) -> None:
         self._made = self._make()
         self._made.start()
+        self._tick()
+
+    def _tick(self) -> None:
+        self._rest_s = REST_S
+        if self._made is not None:
+            self._made.tick()
+            self._rest_s = max(LEAST_REST_S, self._made.remaining_s())
 
     def _close(self) -> None:
         assert self._ended is not None

@@ -32,8 +32,8 @@ def nothing(node: Path, pace: Pace, command: Sequence[str]) -> Nothing | None:
         command: of the job.
     """
     steps = pace.count(Record.STEP)
-    anchors = (Record.STEP, Record.BACKWARD, Record.BATCH)
-    if max(map(pace.count, anchors)) >= LEAST or any(node.glob("trace-*")):
+    repeated = steps or pace.count(Record.BACKWARD) or pace.count(Record.BATCH)
+    if repeated >= LEAST or any(node.glob("trace-*")):
         return None
     if steps:
         return Nothing("too short to judge: the job made 1 training step", "let it train some more steps, 30 or more")

@@ -57,7 +57,7 @@ def run_watched(
         looks: what to look at inside the job.
         mask: what is blocked while it runs.
         make: makes the collector for a process id.
-        each: called every second while the job runs, and once more after it.
+        each: called after every tick of the collector, and once more in the end.
 
     Raises:
         NotStartedError: when the system does not execute the program.
