@@ -27,6 +27,8 @@ def room(m: Measurements) -> float:
 
 def at_work(m: Measurements) -> float:
     """Return the share of watched time in which the GPU works and nothing waits, 0-1: what a slow GPU can have cost."""
+    if not _on_gpu(m):
+        return 0.0
     waits = sum(m.get(name, 0.0) for name in NAMED)
     return max(min(m.get("utilization_mean_share", 0.0), 1 - waits), 0.0)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whyidle.measure.step_log.nesting import HAS_WORKERS
 from whyidle.measure.step_log.time import loader_place
@@ -66,13 +67,7 @@ def of_loader(w: Watch, loader: int) -> Iterator[Measurement]:
         yield Measurement("prefetch_factor", settings.prefetch_factor, locations=place)
     if settings is not None and settings.file_system:
         yield Measurement("data_file_system", settings.file_system)
-    epochs = w.rows.start[found.index[its & (found.starts if len(begins) else found.begins)]]
-    usual = found.index[its & ~found.starts & ~found.ends]
-    inside = np.count_nonzero(w.inside(w.rows.start[usual], w.rows.end[usual] + 1))
-    kept = np.count_nonzero(w.steps.kept)
-    if inside and kept:
-        yield Measurement("loader_batches_per_step", inside / kept)
-    yield Measurement("epochs", int(np.count_nonzero((epochs >= w.low) & (epochs <= w.high))))
+    yield from of_epochs(w, its)
     length = settings.length if settings is not None else None
     if length:
         yield Measurement("batches_per_epoch", length)
@@ -86,6 +81,18 @@ def of_loader(w: Watch, loader: int) -> Iterator[Measurement]:
         if len(took):
             yield Measurement("batch_seconds", float(took.mean()))
             yield Measurement("batch_spread", float(took.std() / took.mean()) if took.mean() > 0 else 0.0)
+
+
+def of_epochs(w: Watch, its: NDArray[np.bool_]) -> Iterator[Measurement]:
+    """Yield how often a loader was begun, and how many batches of it a step takes; `its` are its batches."""
+    found = w.batches
+    starts = its & found.starts
+    epochs = w.rows.start[found.index[starts if starts.any() else its & found.begins]]
+    yield Measurement("epochs", int(np.count_nonzero((epochs >= w.low) & (epochs <= w.high))))
+    usual = found.index[its & ~found.starts & ~found.ends]
+    inside = np.count_nonzero(w.inside(w.rows.start[usual], w.rows.end[usual] + 1))
+    if inside and w.count:
+        yield Measurement("loader_batches_per_step", inside / w.count)
 
 
 def of_workers(workers: Sequence[Worker]) -> Iterator[Measurement]:
