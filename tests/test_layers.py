@@ -21,7 +21,7 @@ LAYERS = (
     ("measure",),
     ("rules", "lint"),
     ("replay",),
-    ("rank",),
+    ("rank", "watched"),
     ("judge",),
     ("compare", "cost"),
     ("diagnosis",),

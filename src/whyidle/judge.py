@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from whyidle import watched
 from whyidle.measure import Measured, measure
 from whyidle.model.evidence import Run, Trace
 from whyidle.model.finding import CAUSES, GROUPS, HEALTHY_IDLE, MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
@@ -15,6 +16,7 @@ from whyidle.rank import rank
 from whyidle.rules import all_rules, ask
 
 LEAST_CONFIDENCE = 0.05
+LOG = "whyidle run"  # the kind of evidence that a watched process is
 SAID = 3  # things that a warning names
 NAMED = 0.01  # of window: less is not named
 # torch_tb_profiler's limit for communication, of step time.
@@ -24,12 +26,17 @@ OUTSIDE_SPAN = 0.2
 
 
 def judge(run: Run) -> Report:
-    """Return the report on a run. A run without GPU work, or one that cannot be believed, is not judged."""
+    """Return the report on a run: by its traces of GPU work, else by the logs of a job that was watched.
+
+    One that shows neither, or that cannot be believed, is not judged.
+    """
     measured = measure(run)
     warnings = [*run.warnings, *(w for trace in run.traces for w in trace.warnings), *measured.warnings]
     warnings += different_jobs(measured.traces)
     warnings += dict.fromkeys(doubt.message for doubt in measured.doubts)
     info = run_info(run, measured)
+    if not measured.traces and run.nodes:
+        return judge_log(run, measured, tuple(warnings))
     if not measured.traces:
         told = [warning for trace in run.traces for warning in trace.warnings]
         cut = next((warning for warning in told if CUT in warning), None)
@@ -44,11 +51,25 @@ def judge(run: Run) -> Report:
         return Report(info, summary, warnings=tuple(warnings), detail=measured.detail, judged=False)
     findings, unknown = ask(measured.measurements)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
-    summary = replace(summary, verdict=verdict(measured.measurements, ranked))
+    said = [verdict(measured.measurements, ranked), *watched.remarks(measured.measurements, summary)]
+    summary = replace(summary, verdict=" ".join(said))
     # a GPU that idles for no visible reason is not "nothing found"
     left = sum(unexplained(measured.measurements, ranked).values())
     judged = left < MEDIUM or any(finding.severity != "low" for finding in ranked)
     return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
+
+
+def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report:
+    """Return the report on a job of which there are logs and no trace of a GPU."""
+    info = run_info(run, measured)
+    if not measured.watched.logs:
+        return Report(info, Summary(watched.nothing(run)), warnings=warnings, judged=False)
+    findings, unknown = ask(measured.measurements)
+    ranked = rank(doubted(finding, measured.confidence) for finding in findings)
+    summary = watched.summarize(Summary(""), measured.watched)
+    said = [watched.verdict(summary, ranked), *watched.slowest(measured.measurements)]
+    summary = replace(summary, verdict=" ".join(said))
+    return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked))
 
 
 CUT = "cut short"  # what the reader says of a truncated file
@@ -79,9 +100,13 @@ def hollow(summary: Summary) -> Summary:
 
 def run_info(run: Run, measured: Measured) -> RunInfo:
     traces = measured.traces or run.traces
-    sizes = [trace.world_size for trace in traces if trace.world_size]
+    logs = measured.watched.logs
+    sizes = [size for size in (*(t.world_size for t in traces), *(log.process.world_size for log in logs)) if size]
     return RunInfo(
-        evidence=tuple(EvidenceFile(trace.path, trace.kind, trace.rank) for trace in traces),
+        evidence=(
+            *(EvidenceFile(trace.path, trace.kind, trace.rank) for trace in traces),
+            *(EvidenceFile(log.path, LOG, log.process.rank) for log in logs),
+        ),
         ignored=run.ignored,
         gpus=measured.gpus,
         world_size=max(sizes, default=None),
@@ -116,7 +141,7 @@ def summarize(measured: Measured) -> Summary:
 
     causes = {cause: m.number(f"idle_{cause}_share") for cause in CAUSES if f"idle_{cause}_share" in m}
     steps = number("steps")
-    return Summary(
+    traced = Summary(
         verdict="",
         window_s=number("window_s"),
         steps=None if steps is None else int(steps),
@@ -133,6 +158,7 @@ def summarize(measured: Measured) -> Summary:
         idle_by_cause={cause: share for cause, share in sorted(causes.items(), key=lambda item: -item[1]) if share > 0},
         devices=measured.devices,
     )
+    return watched.summarize(traced, measured.watched)
 
 
 def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, float]:

@@ -163,3 +163,85 @@ def not_judged() -> Report:
         Summary("Cannot judge: no GPU operation was recorded, so nothing is known of the GPU. Record with CUDA."),
         judged=False,
     )
+
+
+HOST = {
+    "data": 0.362, "prepare": 0.02, "forward": 0.18, "backward": 0.25, "optimizer": 0.06, "save": 0.03,
+    "evaluation": 0.05, "start": 0.012, "gc": 0.001, "environment": 0.0, "other": 0.035,
+}  # fmt: skip
+WAITS_FOR_WORKERS = Finding(
+    "input.workers_too_few",
+    "high",
+    0.9,
+    "Two DataLoader workers are too few: each step waits for data 34% of the time.",
+    0.34,
+    "workers compute in 95% of the time in which they make batches",
+    (Location("/code/train.py", 12),),
+    (Fix("more workers", "DataLoader(..., num_workers=4)", effort="argument"),),
+)
+
+
+@pytest.fixture
+def watched_cpu() -> Report:
+    """A job without a GPU that was watched, and not traced."""
+    return Report(
+        RunInfo((EvidenceFile("runs/1/node-box/4000-17", "whyidle run", 0),), world_size=1),
+        Summary(
+            "No GPU was used: 37% of each step waits for data, 3% of the time goes into writing checkpoints.",
+            steps=12_345,
+            steps_from="Optimizer.step",
+            step_time_s=0.1,
+            step_time_mean_s=0.118,
+            data_wait_share=0.362,
+            watched_s=1456.7,
+            on_gpu=False,
+            host_shares=HOST,
+            lost_shares={"data_zero": 0.0, "data_workers": 0.34, "data_first": 0.034, "data_other": 0.0, "save": 0.03},
+            samples_per_s=271.4,
+            startup_s=14.2,
+        ),
+        (WAITS_FOR_WORKERS,),
+        (Unknown("compute.misaligned_dims", ("misaligned_share",), "record with record_shapes=True"),),
+    )
+
+
+@pytest.fixture
+def watched_gpu(watched_cpu: Report) -> Report:
+    """The same on a GPU."""
+    summary = replace(
+        watched_cpu.summary,
+        verdict="Each step waits for data 37% of the time, and the GPU idles in 36 of these 37 points.",
+        on_gpu=True,
+        tokens_per_s=98_412.0,
+        utilization_mean_share=0.58,
+    )
+    run = replace(watched_cpu.run, gpus=(GpuCount("NVIDIA A100-SXM4-80GB", 1),))
+    return replace(watched_cpu, run=run, summary=summary)
+
+
+@pytest.fixture
+def watched_unknown(watched_gpu: Report) -> Report:
+    """The same where what the GPU does meanwhile was not measured."""
+    summary = replace(watched_gpu.summary, verdict="Each step waits for data 37% of the time at most.", lost_shares={})
+    return replace(watched_gpu, summary=summary, findings=())
+
+
+@pytest.fixture
+def watched_and_traced(one_finding: Report, watched_gpu: Report) -> Report:
+    """A job of which some steps were traced, too."""
+    names = "steps steps_from step_time_s step_time_mean_s watched_s on_gpu host_shares lost_shares tokens_per_s"
+    told = {name: getattr(watched_gpu.summary, name) for name in names.split()}
+    return replace(one_finding, summary=replace(one_finding.summary, **told))
+
+
+@pytest.fixture
+def watched_healthy(watched_cpu: Report) -> Report:
+    shares = dict.fromkeys(HOST, 0.0) | {"data": 0.01, "forward": 0.4, "backward": 0.5, "other": 0.09}
+    summary = replace(
+        watched_cpu.summary,
+        verdict="Healthy: no GPU was used; waits for data, checkpoints and metrics take 1% of the time.",
+        host_shares=shares,
+        lost_shares={"data_zero": 0.01, "data_workers": 0.0, "data_first": 0.0},
+        step_time_mean_s=0.1,
+    )
+    return replace(watched_cpu, summary=summary, findings=(), unknown=())

@@ -19,6 +19,15 @@ RANGES: dict[str, st.SearchStrategy[Value]] = {
     "text": st.sampled_from(["none", "fp16", "tf32", "something new"]),
     "s": st.floats(0, 1e6),
     "B/step": st.floats(0, 1e12),
+    "B/s": st.floats(0, 1e12),
+    "B": st.floats(0, 1e12),
+    "CPUs": st.floats(0, 1024),
+    "GPUs": st.integers(0, 16),
+    "workers": st.integers(0, 512),
+    "ranks": st.integers(0, 1024),
+    "threads": st.integers(0, 1 << 16),
+    "times": st.floats(0, 100),
+    "°C": st.floats(-10, 120),
 }
 COUNTS = st.floats(0, 1e6)
 SHARES = st.floats(0, 1)
@@ -44,6 +53,9 @@ def test_a_loss_is_a_share_and_no_more_than_was_measured(measured: dict[str, Val
         assert 0 <= finding.lost_share <= 1
         assert math.isfinite(finding.score)
         shares = [measured[name] for name in read[finding.rule] if name.endswith("_share") and name in measured]
+        if finding.rule == "pause.startup" and {"startup_s", "watched_s"} <= measured.keys():
+            before, after = float(measured["startup_s"]), float(measured["watched_s"])
+            shares.append(before / (before + after) if before else 0.0)  # a share of the run, measured in seconds
         assert finding.lost_share <= sum(map(float, shares)) + 1e-9
         for words in (finding.message, finding.seen):
             assert "nan" not in words
@@ -136,3 +148,63 @@ def test_a_smaller_loss_never_makes_a_larger_finding(measured: dict[str, Value],
     smaller, larger = lost_shares(less), lost_shares(measured)
     for rule, lost in smaller.items():
         assert larger.get(rule, 0.0) >= lost - 1e-9
+
+
+WAITS = (
+    "lost_data_zero_share", "lost_data_workers_share", "lost_data_first_share", "lost_data_other_share",
+    "lost_save_share", "lost_evaluation_share",
+)  # fmt: skip
+OF_HOST = (
+    "host_prepare_share", "host_forward_share", "host_backward_share", "host_optimizer_share", "host_other_share",
+    "host_environment_share",
+)  # fmt: skip
+LATE_WORKERS = {
+    "input.workers_too_few", "input.cpu_transform", "input.storage", "input.batch_granularity", "host.cpu_quota",
+    "host.cpu_affinity", "host.cpu_oversubscription",
+}  # fmt: skip
+
+
+@st.composite
+def watched(draw: st.DrawFn) -> dict[str, Value]:
+    """Return a watched run: its time split over waits and the host's work, and whatever else may be known of it."""
+    names = (*WAITS, *OF_HOST)
+    parts = [draw(SHARES) for _ in names]
+    total = sum(parts) or 1.0
+    measured: dict[str, Value] = {name: part / total for name, part in zip(names, parts, strict=True)}
+    evidence = [name for name in NAMES if CATALOG[name].how.startswith("run the job under") and name not in names]
+    chosen = draw(st.sets(st.sampled_from(evidence)))
+    measured |= {name: draw(values(name)) for name in sorted(chosen) if name != "startup_s"}
+    if "batch_cpu_share" in measured:
+        measured["batch_cpu_share"] = float(measured["batch_cpu_share"]) * 4  # a worker with a pool of threads
+    return measured
+
+
+@given(watched())
+def test_no_watched_time_is_lost_twice(measured: dict[str, Value]) -> None:
+    assert sum(lost_shares(measured).values()) <= 1 + 1e-9
+
+
+@given(watched())
+def test_no_more_waiting_is_lost_than_was_measured(measured: dict[str, Value]) -> None:
+    measured |= {"main_run_delay_share": 0.0}  # which is a wait of another kind
+    found = lost_shares(measured)
+    told = LATE_WORKERS | {rule for rule in found if rule.startswith(("input.", "pause."))}
+    assert sum(found.get(rule, 0.0) for rule in told) <= sum(float(measured[name]) for name in WAITS) + 1e-9
+
+
+@given(watched())
+def test_one_rule_speaks_for_a_wait_for_workers(measured: dict[str, Value]) -> None:
+    measured |= {"main_run_delay_share": 0.0}
+    speak = LATE_WORKERS & lost_shares(measured).keys()
+    wait = float(measured["lost_data_workers_share"])
+    assert len(speak) <= 1
+    assert len(speak) == 1 or wait < 0.04, "the one that does explains half of it at least"
+
+
+@given(watched(), SHARES)
+def test_less_waiting_for_workers_is_never_told_as_more(measured: dict[str, Value], factor: float) -> None:
+    """Another rule may speak, since what explains half of a short wait need not explain half of a long one."""
+    measured |= {"main_run_delay_share": 0.0, "lost_data_first_share": 0.0}
+    less = measured | {"lost_data_workers_share": float(measured["lost_data_workers_share"]) * factor}
+    told = [sum(lost_shares(some).get(rule, 0.0) for rule in LATE_WORKERS) for some in (less, measured)]
+    assert told[0] <= told[1] + 0.02, "below 2% nothing is told"

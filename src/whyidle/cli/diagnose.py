@@ -38,8 +38,9 @@ def diagnose(
 ) -> int:
     """Say why the GPU was idle in a recorded run.
 
-    Reads Kineto traces (torch.profiler, .json or .json.gz) and folders of them; several ranks of one job are
-    judged together. Files that it does not know are listed, not errors.
+    Reads Kineto traces (torch.profiler, .json or .json.gz), the folders that `whyidle run` writes, of jobs that have
+    ended or still run, and folders of them; several ranks of one job are judged together. Files that it does not
+    know are listed, not errors.
 
     For example:
 

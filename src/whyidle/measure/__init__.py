@@ -1,9 +1,13 @@
-"""Evidence in, measurements out. One file per question; `measure` asks them all, rank by rank."""
+"""Evidence in, measurements out. One file per question; `measure` asks them all, rank by rank.
+
+A run has traces, logs of a job that was watched (step_log/), or both. Then the traces tell of the GPU, and the logs how
+long steps take: they hold the whole run, undisturbed by a profiler.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from statistics import mean, median
 from typing import TypeAlias
@@ -21,6 +25,7 @@ from whyidle.measure import (
     optimizer,
     pause,
     recompile,
+    step_log,
     sync,
     transfer,
 )
@@ -28,6 +33,8 @@ from whyidle.measure.analysis import Analysis
 from whyidle.measure.detail import detail
 from whyidle.measure.sanity import Doubt, doubts
 from whyidle.measure.settings import gpu_counts, settings
+from whyidle.measure.step_log import WatchedJob
+from whyidle.measure.typical import not_typical
 from whyidle.model.evidence import Run, Trace, Value
 from whyidle.model.finding import Detail, DeviceBusy, GpuCount, Location
 from whyidle.model.measurement import CATALOG, Measurement, Measurements
@@ -60,6 +67,9 @@ ABSENT_IS_NONE = {
     "zero_grad_fills_per_step",
 }
 
+# What the log of a whole run tells better than the trace of a few steps. `steps` stays that of the judged window.
+LOG_FIRST = {"step_time_s", "step_time_mean_s", "data_wait_share"}
+
 QUESTIONS = (idle, input, transfer, sync, launch, optimizer, compute, recompile, pause, collective, accumulation)
 
 
@@ -77,32 +87,55 @@ class Measured:
     doubts: tuple[Doubt, ...]
     warnings: tuple[str, ...] = ()  # recordings and devices that were left out
     confidence: float = 1.0  # what the doubts leave of it, 0-1; of several ranks the mean, as of their shares
+    watched: WatchedJob = field(default_factory=WatchedJob)
 
 
 def measure(run: Run) -> Measured:
-    """Measure every rank that did GPU work and can be believed, and the run as a whole."""
+    """Measure every rank that did GPU work and can be believed, what the logs tell, and the run as a whole."""
+    watched = step_log.measure(run)
     recorded = [Analysis(trace) for trace in run.traces if len(trace.device_slices)]
     doubted = [(a, list(doubts(a))) for a in recorded]
-    usable = [(a, found) for a, found in doubted if not any(doubt.refuse for doubt in found)] or doubted
+    usable = [(a, found) for a, found in doubted if not any(doubt.refuse for doubt in found)]
+    if not usable and not watched.logs:
+        usable = doubted
     analyses = [a for a, _ in usable]
-    of_ranks, matched = together(analyses)
-    parted = parts(of_ranks, () if matched else ("collective_wait_share",))
-    m = Measurements(
-        [*whole(of_ranks), *parted, *late.measure(analyses), *network.measure(analyses), *clock.measure(analyses)]
-    )
+    traced = of_traces(analyses)
+    m = joined(traced, watched)
     sources = [a.t.steps.source for a in analyses]
     return Measured(
         traces=tuple(a.t.trace for a in analyses),
         measurements=m,
         devices=tuple(device_busy(analyses)),
         detail=detail(analyses),
-        gpus=gpu_counts(analyses),
-        settings=settings(analyses, m),
-        steps_from=next((source for source in sources if source), None),
+        gpus=gpu_counts(analyses) or watched.gpus,
+        settings=settings(analyses, m) | dict(watched.settings),
+        steps_from=watched.steps_from or next((source for source in sources if source), None),
         doubts=tuple(named_doubts(usable)),
-        warnings=(*left_out(run, [entry for entry in doubted if entry not in usable]), *strays(analyses)),
+        warnings=(
+            *left_out(run, [entry for entry in doubted if entry not in usable]),
+            *strays(analyses),
+            *watched.warnings,
+            *not_typical(traced, watched.measurements),
+        ),
         confidence=mean([prod(doubt.confidence for doubt in found) for _, found in usable] or [1.0]),
+        watched=watched,
     )
+
+
+def of_traces(analyses: Sequence[Analysis]) -> list[Measurement]:
+    """Return what the traces of all ranks tell."""
+    of_ranks, matched = together(analyses)
+    parted = parts(of_ranks, () if matched else ("collective_wait_share",))
+    across = (*late.measure(analyses), *network.measure(analyses), *clock.measure(analyses))
+    return [*whole(of_ranks), *parted, *across]
+
+
+def joined(traced: Sequence[Measurement], watched: WatchedJob) -> Measurements:
+    """Return everything measured, each name from where it is told best."""
+    logged = {m.name for m in watched.measurements}
+    of_trace = [m for m in traced if not (m.name in LOG_FIRST and m.name in logged)]
+    known = {m.name for m in of_trace}
+    return Measurements([*of_trace, *(m for m in watched.measurements if m.name not in known)])
 
 
 def left_out(run: Run, unusable: Sequence[tuple[Analysis, list[Doubt]]]) -> Iterator[str]:

@@ -172,7 +172,7 @@ class Worker:
     """What one worker process of a DataLoader did."""
 
     loader: int
-    worker: int
+    worker: int  # -1: there is none, the process makes its batches itself
     pid: int
     fetches: int  # batches
     fetch_s: float  # in all of them

@@ -21,6 +21,9 @@ HIGH, MEDIUM, LOW = 0.20, 0.05, 0.02
 # Idle below this, and nothing at medium or above: a healthy job.
 HEALTHY_IDLE = 0.03
 
+# NVML's samples show a kernel in so much of the time, or a GPU that was not traced is not called healthy.
+UTILIZED = 0.9
+
 EFFORT_COST: Mapping[Effort, int] = {"argument": 1, "setting": 2, "code": 4}
 
 # Causes of idle time: exclusive, and together all of it (docs/method.md says how each is decided).
@@ -48,6 +51,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "stalled queue": ("queue_stall",),
     "unknown": ("unknown",),
 }
+
+# What the training thread of a watched job does, exclusive and together all of its time (docs/method.md).
+PHASES = (
+    "data", "prepare", "forward", "backward", "optimizer", "save", "evaluation", "start", "gc", "environment", "other",
+)  # fmt: skip
 
 
 def severity_of(lost_share: float) -> Severity | None:
@@ -235,6 +243,17 @@ class Summary:
     idle_by_cause: Mapping[str, float] = field(default_factory=dict)
     devices: tuple[DeviceBusy, ...] = ()
     cost: Cost | None = None
+    # of a job that was watched by `whyidle run`
+    watched_s: float | None = None
+    on_gpu: bool | None = None
+    host_shares: Mapping[str, float] = field(default_factory=dict)  # of watched, by phase; they sum to 1
+    lost_shares: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of watched: of these waits, what the GPU waited, too
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    startup_s: float | None = None
+    utilization_mean_share: float | None = None  # by NVML's samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +303,14 @@ class Report:
 
     @property
     def healthy(self) -> bool:
-        """Say whether there is nothing to do."""
-        idle = self.summary.gpu_idle_share
-        return self.judged and idle is not None and idle < HEALTHY_IDLE and not self.grave
+        """Say whether there is nothing to do: the GPU hardly idles, or a job that was only watched hardly waits."""
+        s = self.summary
+        waits = sum(s.lost_shares.values())
+        if s.gpu_idle_share is not None:
+            waits = max(waits, s.gpu_idle_share)
+        elif not s.lost_shares or (s.on_gpu and (s.utilization_mean_share or 0.0) < UTILIZED):
+            return False
+        return self.judged and waits < HEALTHY_IDLE and not self.grave
 
     @property
     def exit_code(self) -> int:

@@ -229,6 +229,7 @@ CATALOG: dict[str, Quantity] = {
     "io_pressure_share": Quantity("of watched", "some task waited for storage (PSI)", LINUX),
     "worker_cpus_allowed": Quantity("CPUs", "that a worker of the loader may use, by its affinity", LINUX),
     "affinity_narrowed": Quantity("bool", "the job's affinity is narrower than that of the shell that started it", LINUX),
+    "ranks_on_machine": Quantity("ranks", "training processes of the job on the machine with the most", LOG),
     "compute_threads": Quantity("threads", "that all processes of the job on a machine let PyTorch use at once: ranks and workers", LOG),
     "main_run_delay_share": Quantity("of watched", "the training thread is ready to run and waits for a CPU", LINUX),
     "main_cpu_share": Quantity("of watched", "CPU time of the training process's main thread", LINUX),

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Ignored, Run, Trace
-from whyidle.read.base import RECORD, Progress, Reader, UnreadableError
+from whyidle.read.base import RECORD, FolderReader, Part, Progress, Reader, UnreadableError
 from whyidle.read.files import Found, find, rank_in_name
+from whyidle.read.lives import latest
 
-__all__ = ["Progress", "Reader", "load"]
+__all__ = ["FolderReader", "Progress", "Reader", "load"]
 
 NAMED = 3  # files that a message lists by name
 
@@ -27,8 +28,9 @@ def load(paths: str | Path | Sequence[str | Path], progress: Progress | None = N
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     found = find(given)
+    parts = _watched(found, progress)
     chosen = _read(found, progress)
-    if not chosen.traces:
+    if not chosen.traces and not parts:
         raise _nothing(given, found)
     warnings = [error.message for error in (*found.wrong, *found.refused) if error.damaged or error in found.wrong]
     ignored = [Ignored(str(error.path), error.why) for error in (*found.wrong, *found.refused)]
@@ -36,13 +38,29 @@ def load(paths: str | Path | Sequence[str | Path], progress: Progress | None = N
         newest = chosen.traces[rank].path
         warnings.append(_several(rank, newest, paths_of_older))
         ignored += [Ignored(str(path), f"older than {newest}, which is judged.") for path in paths_of_older]
+    nodes = tuple(part.node for part in parts)
+    logs, restarts = latest([log for part in parts for log in part.logs], nodes)
     return Run(
         traces=tuple(
             chosen.traces[rank] for rank in sorted(chosen.traces, key=lambda rank: -1 if rank is None else rank)
         ),
+        logs=logs,
+        series=tuple(series for part in parts for series in part.series),
+        nodes=nodes,
         ignored=tuple(sorted(ignored, key=lambda item: item.path)),
-        warnings=(*warnings, *chosen.warnings),
+        warnings=(*warnings, *chosen.warnings, *(w for part in parts for w in part.warnings), *restarts),
     )
+
+
+def _watched(found: Found, progress: Progress | None) -> list[Part]:
+    """Read the folders in which a job was watched; equal names of machines are told apart."""
+    parts: list[Part] = []
+    for candidate in sorted(found.folders, key=lambda candidate: candidate.path):
+        try:
+            parts.append(candidate.reader().read(candidate.path, progress))
+        except UnreadableError as error:
+            found.wrong.append(error)
+    return parts
 
 
 @dataclass(slots=True)

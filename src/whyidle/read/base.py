@@ -1,12 +1,13 @@
-"""What a reader is: the one who knows a format. One subclass, one file."""
+"""What a reader is: the one who knows a format, of a file or of a folder. One subclass, one file."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.evidence import Trace
+from whyidle.model.evidence import Node, Series, StepLog, Trace
 
 RECORD: Final = "`whyidle demo --record` shows how to record a trace with torch.profiler."
 
@@ -50,4 +51,37 @@ class Reader:
 
     def read(self, path: Path, progress: Progress | None = None) -> Trace:
         """Read the whole file. Damage becomes a warning of the trace; UnreadableError where nothing is left to use."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a folder gives: what was watched on one machine."""
+
+    node: Node
+    logs: tuple[StepLog, ...] = ()
+    series: tuple[Series, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class FolderReader:
+    """Turns a folder of one format into evidence. A file of the name `marker` in it tells that it is one.
+
+    Files in it that belong to the format are the folder reader's; others are looked at as everywhere.
+    """
+
+    marker: ClassVar[str]
+
+    @classmethod
+    def claims(cls, name: str) -> bool:
+        """Say whether a file of this name in such a folder belongs to the format."""
+        raise NotImplementedError
+
+    @classmethod
+    def ours_beside(cls, name: str) -> bool:  # noqa: ARG003
+        """Say whether a file of this name in the folder above was made by us from such folders: it is no evidence."""
+        return False
+
+    def read(self, folder: Path, progress: Progress | None = None) -> Part:
+        """Read the whole folder. Damage becomes a warning; UnreadableError where nothing is left to use."""
         raise NotImplementedError

@@ -72,3 +72,22 @@ class Blocks:
                 self.damage = "the gzip file is cut short"
         except GZIP_ERROR as error:
             self.damage = f"the gzip data is damaged ({error})"
+
+
+def content_of(path: Path, most: int, *, last: bool = False) -> tuple[bytes, int]:
+    """Return a small file's bytes, `most` of them at most, and how many it has.
+
+    Args:
+        path: the file.
+        most: bytes to return at most.
+        last: of a larger file return the last bytes, not the first.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    if not path.is_file():
+        raise OSError("not a regular file")  # a pipe would wait for ever
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(size - most, 0) if last else 0)
+        return file.read(most), size

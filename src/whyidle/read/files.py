@@ -12,7 +12,7 @@ from typing import Final
 
 import whyidle.read as package
 from whyidle.discover import discover
-from whyidle.read.base import RECORD, Reader, UnreadableError
+from whyidle.read.base import RECORD, FolderReader, Reader, UnreadableError
 from whyidle.read.blocks import head_of
 from whyidle.read.foreign import foreign
 
@@ -32,11 +32,20 @@ class Candidate:
     age: tuple[int, int]  # orders by age: when it was changed, in s, then the timestamp in its name
 
 
+@dataclass(frozen=True, slots=True)
+class FolderCandidate:
+    """A folder that a reader claims."""
+
+    path: Path
+    reader: type[FolderReader]
+
+
 @dataclass(slots=True)
 class Found:
     """What lies under the paths that a person gave."""
 
     candidates: list[Candidate] = field(default_factory=list)
+    folders: list[FolderCandidate] = field(default_factory=list)
     refused: list[UnreadableError] = field(default_factory=list)  # in folders: what else lies there
     wrong: list[UnreadableError] = field(default_factory=list)  # named by the person
 
@@ -47,8 +56,14 @@ def all_readers() -> tuple[type[Reader], ...]:
     return tuple(sorted(discover(package, Reader), key=lambda reader: reader.greedy))
 
 
+@cache
+def folder_readers() -> tuple[type[FolderReader], ...]:
+    """Return every reader of folders, by module name."""
+    return tuple(discover(package, FolderReader))
+
+
 def find(paths: Iterable[Path]) -> Found:
-    """Look at every path, and at every file under a folder; a file that is named twice is looked at once."""
+    """Look at every path, and at every file under a folder; what is named twice is looked at once."""
     found = Found()
     seen: set[Path] = set()
     for path in paths:
@@ -79,11 +94,26 @@ def _files(path: Path, found: Found) -> Iterator[tuple[Path, bool]]:
         refuse = lambda error: found.refused.append(UnreadableError(Path(error.filename), _reason(error)))  # noqa: E731
         for folder, folders, names in os.walk(path, onerror=refuse):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            yield from ((Path(folder, name), False) for name in sorted(names) if not name.startswith("."))
+            left = _left_by_folder_readers(Path(folder), folders, names, found)
+            yield from ((Path(folder, name), False) for name in sorted(left) if not name.startswith("."))
+    elif path.is_file() and any(path.name == reader.marker for reader in folder_readers()):
+        yield from _files(path.parent, found)
     elif path.exists() or path.is_symlink():
         yield path, True
     else:
         found.wrong.append(UnreadableError(path, "no such file or folder.", f"ls {path.parent}"))
+
+
+def _left_by_folder_readers(folder: Path, inside: list[str], names: list[str], found: Found) -> list[str]:
+    """Return the files of a folder that belong to no folder reader; note the folder if one reads it."""
+    for reader in folder_readers():
+        if reader.marker in names:
+            if not any(known.path.resolve() == folder.resolve() for known in found.folders):
+                found.folders.append(FolderCandidate(folder, reader))
+            names = [name for name in names if not reader.claims(name)]
+        elif any((folder / name / reader.marker).is_file() for name in inside):
+            names = [name for name in names if not reader.ours_beside(name)]
+    return names
 
 
 def _candidate(path: Path, named: bool) -> Candidate:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rich.text import Text
+
 from whyidle.model.finding import GROUPS
-from whyidle.render.words import percents
+from whyidle.render.lines import LABEL
+from whyidle.render.words import clean, percents
 
 # What each label means, in the order above; docs/method.md says how its causes are decided.
 MEANINGS: Mapping[str, str] = {
@@ -69,3 +72,10 @@ def draw(share: float, width: int) -> str:
     eighths = max(round(min(max(share, 0.0), 1.0) * width * 8), int(share > 0))
     full, rest = divmod(eighths, 8)
     return "█" * full + _EIGHTHS[rest].strip()
+
+
+def bar_line(kind: str, bar: Bar, length: int, style: str) -> Text:
+    """Return a line of the picture: what it is of, its label, the bar, and its percentage."""
+    drawn = f"{draw(bar.share, length):<{length}}"
+    head = f"  {kind:<6}{clean(bar.label):<{LABEL - 8}}"
+    return Text.assemble(head, (drawn, style), f" {bar.percent:>4}%")

@@ -30,6 +30,9 @@ def _facts(report: Report, width: int) -> Iterator[Text]:
     facts = {
         "steps from": summary.steps_from and clean(summary.steps_from),
         "window": summary.window_s and duration(summary.window_s),
+        "watched": summary.watched_s and f"{duration(summary.watched_s)} by whyidle run",
+        "start": summary.startup_s and f"{duration(summary.startup_s)} from the command to the end of the first step",
+        "NVML": _share(summary.utilization_mean_share, "of the time some kernel ran, by its samples"),
         "mean step": summary.step_time_mean_s and duration(summary.step_time_mean_s),
         "in the loader": _share(summary.data_wait_share, "of the window, the GPU busy or not"),
         "times": "count from the start of the recording, as a trace viewer shows them",

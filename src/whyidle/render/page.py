@@ -22,12 +22,6 @@ IGNORE = "## When to ignore it"
 NO_RULE_YET = {
     "dist.p2p_disabled": "GPUs of one machine pass data through its memory, though they could do so directly",
     "dist.pcie_topology": "GPUs of one machine sit behind different PCIe switches or CPUs, with no direct links",
-    "host.debugger_overhead": "a debugger, tracer or coverage tool slows every line of Python down",
-    "host.gil_contention": "another Python thread holds the interpreter lock while the training thread wants to launch",
-    "hw.gpu_shared": "another process works on the same GPU",
-    "hw.power_cap": "a GPU lowers its clock since it is at its power limit",
-    "input.cpu_transform": "decoding, augmenting or tokenizing takes all CPU cores: more workers do not help",
-    "input.storage": "the workers wait for the disk or the network, not for the CPU",
     "measure.async_timing": "the code waits for the GPU only to take times (torch.cuda.synchronize around a timer)",
 }
 

@@ -46,7 +46,8 @@ def finding_lines(number: int, finding: Finding, summary: Summary, width: int, r
         label = ""
     if finding.locations:
         several = len(summary.devices) > 1
-        where = place(finding.locations[0]) if one is None else _time_and_name(finding.locations[0], several)
+        first = finding.locations[0]
+        where = place(first) if one is None or first.line is not None else _time_and_name(first, several)
         yield from hang(_label(label), Text(where), width, most=one)
     if finding.candidates:
         others = ", ".join(map(clean, finding.candidates))
@@ -160,7 +161,7 @@ def _lost(share: float, summary: Summary) -> str:
     """Return the loss as a share and as time: of a step, where the steps fill the window, else of all of it."""
     if not summary.steps:
         return f"{percent(share)} of the time" + _dollars(share, summary)
-    step, window = summary.step_time_s, summary.window_s
+    step, window = summary.step_time_s, summary.watched_s or summary.window_s
     if window and (not step or abs(window / summary.steps / step - 1) > SAME_STEP):
         text = f"{percent(share)} of the time, {duration(share * window)} of {duration(window)}"
     else:

@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.text import Text
 
 from whyidle.model.finding import DeviceBusy, Finding, Report, Summary
-from whyidle.render.bars import Bar, bars, draw
+from whyidle.render.bars import Bar, bar_line, bars
 from whyidle.render.base import Look, Renderer
 from whyidle.render.detail import details
 from whyidle.render.lines import LABEL, columns, hang
 from whyidle.render.notes import notes
 from whyidle.render.passages import Room, compact, finding_lines
-from whyidle.render.words import clean, duration, gpu_name, percent, plural
+from whyidle.render.phases import phases
+from whyidle.render.words import clean, duration, gpu_name, percent, plural, rate
 
 # A screen has 40 lines; 36 leave room for the command and the prompt. The first of these that fits is shown.
 SCREEN = 36
@@ -80,6 +81,8 @@ def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:
     yield from _headline(report, width)
     if report.judged and in_full:
         yield from _picture(report.summary, width)
+    if in_full:
+        yield from phases(report.summary, width)
     yield from _ranks(report.summary, width)
     if in_full:
         yield from _findings(report, width, room or Room())
@@ -110,7 +113,7 @@ def _headline(report: Report, width: int) -> Iterator[Text]:
 def _facts(report: Report) -> list[str]:
     run, summary = report.run, report.summary
     facts = [gpu_name(gpu.name) if gpu.count == 1 else f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in run.gpus]
-    ranks = len({file.rank for file in run.evidence})
+    ranks = len({file.rank for file in run.evidence} - {None}) or min(len(run.evidence), 1)
     if ranks and run.world_size and run.world_size > ranks:
         facts.append(f"{ranks:,} of {plural(run.world_size, 'rank')}")
     elif ranks:
@@ -123,7 +126,16 @@ def _facts(report: Report) -> list[str]:
         facts.append(f"{duration(median)}/step" + (f", mean {duration(mean)}" if differ and mean is not None else ""))
     elif summary.window_s is not None:
         facts.append(f"{duration(summary.window_s)} recorded")
+    facts += [f"{rate(number)} {what}/s" for number, what in _rates(summary)]
     return facts
+
+
+def _rates(summary: Summary) -> Iterator[tuple[float, str]]:
+    """Yield how fast the job gets through its data; tokens say more than samples where both are known."""
+    if summary.tokens_per_s is not None:
+        yield summary.tokens_per_s, "tokens"
+    elif summary.samples_per_s is not None:
+        yield summary.samples_per_s, "samples"
 
 
 def _picture(summary: Summary, width: int) -> Iterator[Text]:
@@ -134,15 +146,9 @@ def _picture(summary: Summary, width: int) -> Iterator[Text]:
     length = min(width - LABEL - 8, 50)
     shown = bars(idle, summary.idle_by_cause)
     yield Text()
-    yield _bar("busy", Bar("", 1 - idle, 100 - sum(bar.percent for bar in shown)), length)
+    yield bar_line("busy", Bar("", 1 - idle, 100 - sum(bar.percent for bar in shown)), length, "green")
     for index, bar in enumerate(shown):
-        yield _bar("" if index else "idle", bar, length)
-
-
-def _bar(kind: str, bar: Bar, length: int) -> Text:
-    drawn = f"{draw(bar.share, length):<{length}}"
-    head = f"  {kind:<6}{clean(bar.label):<{LABEL - 8}}"
-    return Text.assemble(head, (drawn, "green" if kind == "busy" else "red"), f" {bar.percent:>4}%")
+        yield bar_line("" if index else "idle", bar, length, "red")
 
 
 def _ranks(summary: Summary, width: int) -> Iterator[Text]:

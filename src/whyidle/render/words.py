@@ -46,6 +46,11 @@ def _digits(number: float) -> str:
     return text.rstrip("0").rstrip(".")
 
 
+def rate(per_second: float) -> str:
+    """Return a number per second with three digits, whole from a hundred on: "4.27", "1,240", "98,000"."""
+    return _digits(float(f"{per_second:.3g}")) if per_second > 0 else "0"
+
+
 def percent(share: float) -> str:
     """Return a share as a whole percentage; "<1%" for what is there but rounds to nothing."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"

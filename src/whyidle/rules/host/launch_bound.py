@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.compile.graph_break import GraphBreak
 from whyidle.rules.host.optimizer_loop import OptimizerLoop
 from whyidle.rules.host.shares import READ, unclaimed
 
@@ -37,7 +38,7 @@ class LaunchBound(Rule):
     uses = (
         "launches_per_step", "kernel_median_s", "kernel_short_share", "gpu_idle_share", "compiled",
         "idle_kernel_gap_share", "optimizer_launches_per_step", "optimizer_latency_share", "optimizer_kernel_gap_share",
-        *READ,
+        *GraphBreak.needs[0], *GraphBreak.uses, *READ,
     )  # fmt: skip
     explains = ("dispatch", "autograd_host", "launch_latency", "kernel_gap", "unknown")
 
@@ -64,7 +65,7 @@ class LaunchBound(Rule):
     batch_left = Threshold(0.5, "of host time per sample", source="arithmetic: twice the batch, the same launches")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        late = max(unclaimed(m, "launch_bound_share") - OptimizerLoop.latency(m), 0.0)
+        late = max(unclaimed(m, "launch_bound_share") - OptimizerLoop.latency(m) - GraphBreak.claimed(m), 0.0)
         short = m.get("kernel_short_share", 0.0) >= self.mostly_short
         # between long kernels the pauses are the GPU's own and small; of short ones they are a good part
         many = m.get("launches_per_step", self.few) >= self.few  # a graph needs no other graph

@@ -6,8 +6,11 @@ from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.compute.zero_grad_fill import ZeroGradFill
+from whyidle.rules.host.debugger_overhead import DebuggerOverhead
+from whyidle.rules.host.gil_contention import GilContention
 from whyidle.rules.host.optimizer_loop import OptimizerLoop
 from whyidle.rules.host.shares import READ, unclaimed
+from whyidle.rules.rl.env_bound import EnvBound
 
 
 class PythonOverhead(Rule):
@@ -34,7 +37,7 @@ class PythonOverhead(Rule):
     needs = (("idle_python_share", "host_stall_share"),)
     uses = (
         "backward_stall_share", "optimizer_launches_per_step", "idle_zero_grad_share", "zero_grad_fills_per_step",
-        *READ,
+        *EnvBound.needs[0], *GilContention.needs[0], *GilContention.uses, *READ,
     )  # fmt: skip
     explains = ("python", "dispatch", "autograd_host", "optimizer_host")
 
@@ -62,7 +65,9 @@ class PythonOverhead(Rule):
             parts["idle_zero_grad_share"] = "in zero_grad, with few launches"
             lost["idle_zero_grad_share"] = unclaimed(m, "idle_zero_grad_share")
         most = max(lost, key=lambda name: lost[name])
-        total = sum(lost.values())
+        # what a watched run names is another rule's
+        named = DebuggerOverhead.claimed(m) + GilContention.claimed(m) + EnvBound.claimed(m)
+        total = max(sum(lost.values()) - named, 0.0)
         seen = ", ".join(f"{share:.0%} {parts[name]}" for name, share in lost.items() if share >= LOW / 2)
         places = m.one(most).locations
         named = any(".py(" in (place.name or "") for place in places)
@@ -101,6 +106,12 @@ class PythonOverhead(Rule):
             host_stall_share=0.0,
             idle_optimizer_host_share=0.12,
             optimizer_launches_per_step=4,
+        ),
+        Silent(
+            "the environment's step: rl.env_bound",
+            idle_python_share=0.6,
+            host_stall_share=0.0,
+            host_environment_share=0.6,
         ),
         Silent("within noise", idle_python_share=0.012, host_stall_share=0.0),
         Silent("short gaps: host.launch_bound", idle_python_share=0.01, host_stall_share=0.005),

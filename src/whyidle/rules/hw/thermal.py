@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.hw.gpu_shared import GpuShared
+from whyidle.rules.hw.power_cap import PowerCap
 from whyidle.rules.limited import READ, proviso, saved
 
 
@@ -24,13 +26,23 @@ class Thermal(Rule):
     The recording does not hold clocks or temperatures: heat, a power limit (`hw.power_cap`) and another process on the
     same GPU (`hw.gpu_shared`) look the same. `nvidia-smi` tells them apart while the job runs.
 
+    `whyidle run` does so: NVML says in which samples the clock was lowered for heat, or by the hardware. Then what is
+    lost is bounded by how far the median clock is below its maximum, of the time in which the GPU is busy and
+    throttled; kernels that wait for memory lose less. Where NVML shows another of the three, this rule is silent.
+
     ## When to ignore it
     Kernels whose grid does not depend on their input, on inputs of changing size. If a single GPU of several is slow,
     `dist.straggler` says so.
     """
 
-    needs = (("kernel_slowdown", "slower_share"),)
-    uses = READ
+    needs = (
+        ("kernel_slowdown", "slower_share"),
+        ("throttle_thermal_share", "clock_share", "utilization_mean_share"),
+    )
+    uses = (
+        "throttle_thermal_share", "clock_share", "utilization_mean_share", "temperature_c",
+        *PowerCap.needs[0], *PowerCap.uses, *READ,
+    )  # fmt: skip
 
     slower = Threshold(
         1.05, "times", source="steps of 12 public recordings vary by up to 1.011; clocks fall in steps of 1% and more"
@@ -40,9 +52,33 @@ class Thermal(Rule):
         "probability",
         source="right in 13 of 13 simulated jobs, bench/README.md; kept below: work may grow within the same grid",
     )
+    throttled = PowerCap.throttled
+    counted_confidence = Threshold(0.85, "probability", source="judgement, not calibrated yet: NVML names the reason")
     applies = Threshold(0.4, "probability", source="judgement: cooling and limits are rarely the user's to change")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if all(name in m for name in self.needs[1]) and m.number("throttle_thermal_share") >= self.throttled:
+            yield from self._counted(m)
+        elif all(name in m for name in self.needs[0]) and not PowerCap.claimed(m) and not GpuShared.claimed(m):
+            yield from self._recorded(m)
+
+    def _counted(self, m: Measurements) -> Iterator[Finding]:
+        hot, clock = m.number("throttle_thermal_share"), m.number("clock_share")
+        lost = m.number("utilization_mean_share") * hot * max(1 - clock, 0.0) * (1 - GpuShared.claimed(m))
+        degrees = f", at {m.number('temperature_c'):.0f} °C" if "temperature_c" in m else ""
+        yield from self.finding(
+            f"The GPU lowers its clock for heat, which costs up to {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.counted_confidence,
+            seen=(
+                f"throttled in {hot:.0%} of the busy samples{degrees}, the median clock at {clock:.0%} of its "
+                "maximum; utilization does not show it"
+            ),
+            locations=m.one("throttle_thermal_share").locations,
+            fixes=(self._fix(min(clock, 1.0)),),
+        )
+
+    def _recorded(self, m: Measurements) -> Iterator[Finding]:
         slowdown, share = m.number("kernel_slowdown"), m.number("slower_share")
         if slowdown < self.slower:
             return
@@ -57,22 +93,50 @@ class Thermal(Rule):
                 f"{share:.1%} of the time{proviso(m)}"
             ),
             locations=m.one("slower_share").locations,
-            fixes=(
-                Fix(
-                    "see why the clock falls while the job runs",
-                    "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK; nvidia-smi pmon -c 1\n"
-                    "# HW or SW thermal slowdown: cooling, another slot or host; SW power cap: nvidia-smi -pl WATTS;\n"
-                    "# a process of someone else: move one of the two",
-                    effort="setting",
-                    applies=self.applies,
-                    risk="none by looking; a higher power limit makes the GPU hotter",
-                    edits=(Edit("scale_device", {"class": "compute"}, {"factor": 1 / slowdown}),),
-                ),
-            ),
+            fixes=(self._fix(1 / slowdown),),
             candidates=("hw.power_cap", "hw.gpu_shared"),
         )
 
+    def _fix(self, factor: float) -> Fix:
+        return Fix(
+            "see why the clock falls while the job runs",
+            "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK; nvidia-smi pmon -c 1\n"
+            "# HW or SW thermal slowdown: cooling, another slot or host; SW power cap: nvidia-smi -pl WATTS;\n"
+            "# a process of someone else: move one of the two",
+            effort="setting",
+            applies=self.applies,
+            risk="none by looking; a higher power limit makes the GPU hotter",
+            edits=(Edit("scale_device", {"class": "compute"}, {"factor": factor}),),
+        )
+
     cases = (
+        Fires(
+            "by NVML: 88 °C, a third of its clock, and 100% utilization",
+            throttle_thermal_share=0.9,
+            clock_share=0.3,
+            utilization_mean_share=1.0,
+            temperature_c=88.0,
+        ),
+        Silent("by NVML: warm, at its clock", throttle_thermal_share=0.0, clock_share=0.97, utilization_mean_share=1.0),
+        Silent(
+            "by NVML it is the power limit: hw.power_cap",
+            kernel_slowdown=1.3,
+            slower_share=0.13,
+            throttle_thermal_share=0.0,
+            throttle_power_share=0.9,
+            clock_share=0.5,
+            power_limit_share=0.5,
+            utilization_mean_share=1.0,
+        ),
+        Silent(
+            "another process came: hw.gpu_shared",
+            kernel_slowdown=1.3,
+            slower_share=0.13,
+            foreign_share=0.9,
+            foreign_memory_bytes=8e9,
+            utilization_mean_share=0.99,
+            gpu_busy_share=0.6,
+        ),
         Fires("throttles from the middle on", kernel_slowdown=1.3, slower_share=0.13),
         Silent("steps as they usually vary", kernel_slowdown=1.011, slower_share=0.003),
         Silent("from the last step on", kernel_slowdown=1.2, slower_share=0.01),

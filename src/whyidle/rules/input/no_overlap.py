@@ -18,30 +18,42 @@ class NoOverlap(Rule):
     A range of your own (`record_function`, NVTX) whose name says that it loads data is open on the
     launching thread while no kernel, copy or fill runs.
 
+    `whyidle run` sees it without a range, but less surely: between the steps of a job that has no DataLoader
+    of PyTorch nothing is known to run (no forward or backward pass, optimizer, checkpoint or evaluation), and the
+    GPU waits. That is how loading of one's own looks (generators, WebDataset pipelines, queues filled by threads), and
+    so does other work of the loop.
+
     ## When to ignore it
     The next batch depends on the result of this step, as in reinforcement learning with one
     environment or in active learning. Then only making it faster helps.
     """
 
-    needs = (("idle_data_range_share",),)
+    needs = (("idle_data_range_share",), ("lost_data_other_share",))
     uses = ("data_wait_share",)
     explains = ("data_wait",)
 
     confidence = Threshold(
         0.8, "probability", source="the range's name is all that says what it does; not calibrated yet"
     )
+    between_confidence = Threshold(
+        0.5, "probability", source="judgement, not calibrated yet: what runs between steps need not be loading"
+    )
     applies = Threshold(0.7, "probability", source="judgement: fails where the next batch depends on this step")
     residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        wait = m.one("idle_data_range_share")
+        watched = "lost_data_other_share" in m
+        wait = m.one("lost_data_other_share" if watched else "idle_data_range_share")
         lost = m.number(wait.name)
         name = next((f" ({place.name})" for place in wait.locations if place.name), "")
+        seen = f"your range that loads data{name} covers {lost:.0%} of the time with the GPU idle"
+        if watched:
+            seen = f"for {lost:.0%} of the watched time the GPU waits between steps, and no DataLoader is at work"
         yield from self.finding(
             f"The training thread makes each batch itself while the GPU waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
-            confidence=self.confidence,
-            seen=f"your range that loads data{name} covers {lost:.0%} of the time with the GPU idle",
+            confidence=self.between_confidence if watched else self.confidence,
+            seen=seen,
             locations=wait.locations,
             fixes=(
                 Fix(
@@ -57,9 +69,12 @@ class NoOverlap(Rule):
                     edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
                 ),
             ),
+            candidates=("host.python_overhead",) if watched else (),
         )
 
     cases = (
+        Fires("watched: seven seconds of making data, then training", lost_data_other_share=0.7),
+        Silent("watched: steps follow each other", lost_data_other_share=0.01, idle_data_range_share=0.3),
         Fires("strict alternation", idle_data_range_share=0.38, data_wait_share=0.38),
         Silent("loads while the GPU is busy with queued work", idle_data_range_share=0.0, data_wait_share=0.3),
         Silent("within noise", idle_data_range_share=0.015),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.input import late_workers
 
 
 class WorkerStartup(Rule):
@@ -22,13 +23,17 @@ class WorkerStartup(Rule):
     anything that is slow once, so it is no more than a suggestion. Starting the processes happens before
     `__next__`, in the iterator's constructor, so the true cost is higher than what we count.
 
+    `whyidle run` sees the beginning of every epoch, the start of the processes included. What stays with
+    `persistent_workers=True` is taken off: one batch per epoch, which one worker makes while nothing is
+    queued. Epochs that have hardly more batches than workers are `input.batch_granularity`'s.
+
     ## When to ignore it
     Epochs are long: the start is paid once per epoch, while the share here is that of the recording.
     The first epoch pays it in any case, and reading cold files for the first time looks the same.
     """
 
-    needs = (("idle_loader_workers_share", "loader_first_wait_share", "steps"),)
-    uses = ("loader_start_waits", "loader_start_wait_share")
+    needs = (("idle_loader_workers_share", "loader_first_wait_share", "steps"), ("lost_data_first_share",))
+    uses = ("loader_start_waits", "loader_start_wait_share", "persistent_workers", *late_workers.READ)
     explains = ("data_wait",)
 
     concentrated = Threshold(0.5, "of idle_loader_workers", source="judgement: most of the wait")
@@ -39,6 +44,10 @@ class WorkerStartup(Rule):
     once_confidence = Threshold(
         0.4, "probability", source="judgement, not calibrated yet: a CPU that is taken away once looks the same"
     )
+    watched_confidence = Threshold(
+        0.85, "probability", source="judgement, not calibrated yet: each beginning of an epoch was seen"
+    )
+    kept_applies = Threshold(0.4, "probability", source="judgement: code that counts epochs has to change")
     applies = Threshold(0.8, "probability", source="judgement: needs a loader that lives as long as the training")
     residual = Threshold(0.1, "of the wait", source="judgement: the first epoch still pays, one in ten assumed")
 
@@ -57,6 +66,33 @@ class WorkerStartup(Rule):
         return m.get("loader_start_waits", 0.0) >= cls.recurs and "loader_start_wait_share" in m
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        yield from self._watched(m) if "lost_data_first_share" in m else self._recorded(m)
+
+    def _watched(self, m: Measurements) -> Iterator[Finding]:
+        first = m.number("lost_data_first_share")
+        kept = "persistent_workers" in m and bool(m.one("persistent_workers").value)
+        if late_workers.few_batches(m) or m.get("num_workers", 1.0) < 1:
+            return
+        lost = first if kept else max(first - self._stays(m), 0.0)
+        epochs = f", {m.number('epochs'):.0f} epochs" if "epochs" in m else ""
+        what = "At the beginning of each epoch no batch is ready" if kept else "The DataLoader's workers start again"
+        yield from self.finding(
+            f"{what} while the GPU waits, which costs {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.watched_confidence,
+            seen=f"{first:.0%} of the watched time{epochs}, the training waits for the first batch of an epoch"
+            + (" though its workers stay" if kept else " and for workers to start"),
+            locations=m.one("lost_data_first_share").locations,
+            fixes=(self._endless() if kept else self._keep(),),
+        )
+
+    def _stays(self, m: Measurements) -> float:
+        """Return the part of watched time in which one worker makes the first batch of an epoch, in any case."""
+        if "watched_s" not in m or m.number("watched_s") <= 0:
+            return 0.0
+        return m.get("epochs", 0.0) * m.get("batch_seconds", 0.0) / m.number("watched_s")
+
+    def _recorded(self, m: Measurements) -> Iterator[Finding]:
         lost = self.startup_share(m)
         yield from self.finding(
             f"The DataLoader's workers start while the GPU waits, {lost:.0%} of the recorded time.",
@@ -67,16 +103,28 @@ class WorkerStartup(Rule):
                 f"{m.number('steps'):.0f} steps{self._others(m)}; over a whole epoch the share is smaller"
             ),
             locations=m.one("idle_loader_workers_share").locations,
-            fixes=(
-                Fix(
-                    "keep the workers between epochs",
-                    "DataLoader(..., persistent_workers=True)",
-                    effort="argument",
-                    applies=self.applies,
-                    risk="workers keep their memory between epochs, also those of a validation loader",
-                    edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
-                ),
-            ),
+            fixes=(self._keep(),),
+        )
+
+    def _keep(self) -> Fix:
+        return Fix(
+            "keep the workers between epochs",
+            "DataLoader(..., persistent_workers=True)",
+            effort="argument",
+            applies=self.applies,
+            risk="workers keep their memory between epochs, also those of a validation loader",
+            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
+        )
+
+    def _endless(self) -> Fix:
+        return Fix(
+            "let one pass over the loader go over all epochs, so that batches are made ahead across them",
+            "sampler = RandomSampler(dataset, num_samples=epochs * len(dataset))  # epochs in a row\n"
+            "DataLoader(dataset, sampler=sampler, persistent_workers=True)",
+            effort="code",
+            applies=self.kept_applies,
+            risk="ends of epochs have to be counted in steps; with several ranks the sampler has to be their own",
+            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
         )
 
     def _others(self, m: Measurements) -> str:
@@ -96,6 +144,49 @@ class WorkerStartup(Rule):
         ),
         Fires(
             "one long first batch",
+            idle_loader_workers_share=0.3,
+            loader_first_wait_share=0.95,
+            steps=10,
+        ),
+        Fires(
+            "watched: ten epochs, 3 s each to start",
+            lost_data_first_share=0.3,
+            epochs=10,
+            watched_s=100.0,
+            batch_seconds=0.2,
+            num_workers=4,
+            persistent_workers=False,
+        ),
+        Fires(
+            "watched: workers stay, and a batch takes one of them 3 s",
+            lost_data_first_share=0.3,
+            epochs=10,
+            watched_s=100.0,
+            batch_seconds=3.0,
+            num_workers=4,
+            batches_per_epoch=50,
+            persistent_workers=True,
+        ),
+        Silent(
+            "watched: what is lost at the beginning is the making of one batch, which stays",
+            lost_data_first_share=0.3,
+            epochs=10,
+            watched_s=100.0,
+            batch_seconds=3.0,
+            num_workers=4,
+            persistent_workers=False,
+        ),
+        Silent(
+            "watched: three batches per epoch: input.batch_granularity",
+            lost_data_first_share=0.3,
+            epochs=30,
+            batches_per_epoch=3,
+            num_workers=4,
+        ),
+        Silent(
+            "watched: the first batch of many is like the others",
+            lost_data_first_share=0.01,
+            lost_data_workers_share=0.4,
             idle_loader_workers_share=0.3,
             loader_first_wait_share=0.95,
             steps=10,

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.input import late_workers, loader_model
+from whyidle.rules.input.late_workers import TOO_FEW, WAIT
 from whyidle.rules.input.worker_startup import WorkerStartup
 
 
@@ -26,16 +29,22 @@ class WorkersTooFew(Rule):
     (`input.cpu_transform`: all cores busy) and slow reads (`input.storage`: iowait, little CPU).
     CPU time and iowait of each worker process tell them apart.
 
+    `whyidle run` measures them. Then this rule speaks where CPUs are free and workers do not mostly wait for
+    storage, or where nothing is known of the workers; an epoch of few batches, a quota, a narrow affinity
+    and too many threads have rules of their own and are asked first. The number of workers is
+    1.15 x (1 + spread) x the time of a batch / the step without the wait, as far as there are CPUs, and
+    the loss is what so many save.
+
     ## When to ignore it
     Workers already occupy all the cores of the machine: then more of them make it worse, and the
     transforms have to become cheaper. Each worker costs memory for its copy of the data set and for
     `prefetch_factor` batches.
     """
 
-    needs = (("idle_loader_workers_share",),)
+    needs = (("idle_loader_workers_share",), (WAIT,))
     uses = (
         "gpu_idle_share", "loader_first_wait_share", "loader_start_waits", "loader_start_wait_share", "steps",
-        "late_data_share",
+        "late_data_share", "prefetch_factor", *late_workers.READ,
     )  # fmt: skip
     explains = ("data_wait",)
 
@@ -48,12 +57,56 @@ class WorkersTooFew(Rule):
     one_rank_confidence = Threshold(
         0.4, "probability", source="where one rank waits for data and others do not, it is that rank's host or data"
     )
+    free_confidence = Threshold(
+        0.8, "probability", source="judgement, not calibrated yet: workers compute, and CPUs are free"
+    )
+    free_applies = Threshold(0.8, "probability", source="judgement: CPUs are free for them")
+    uneven = loader_model.SPREAD
     applies = Threshold(0.5, "probability", source="judgement: one of three causes, and cores have to be free")
     ahead_applies = Threshold(0.3, "probability", source="judgement: helps where batch times vary by half their mean")
     residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")
     ahead = Threshold(0.4, "of the wait", source="simulated: 0.233 to 0.088 of the step for 2 to 4 batches ahead")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        yield from self._watched(m) if WAIT in m else self._recorded(m)
+
+    def _watched(self, m: Measurements) -> Iterator[Finding]:
+        lost = late_workers.claimed(m, TOO_FEW)
+        others = late_workers.undecided(m, TOO_FEW)
+        parts = {"computing": "batch_cpu_share", "waiting for a CPU": "batch_run_delay_share"}
+        parts |= {"blocked": "batch_blocked_share"}
+        made = ", ".join(f"{m.number(name):.0%} {what}" for what, name in parts.items() if name in m)
+        busy = f"; the job uses {m.number('job_cpu_share'):.0%} of its CPUs" if "job_cpu_share" in m else ""
+        yield from self.finding(
+            f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.confidence if others else self.free_confidence,
+            seen=(
+                f"the training waits {m.number(WAIT):.0%} of the watched time for workers"
+                + (f", which are {made} while they make a batch" if made else ", of which nothing else is known")
+                + busy
+            ),
+            locations=m.one(WAIT).locations,
+            fixes=self._sized(m),
+            candidates=others,
+        )
+
+    def _sized(self, m: Measurements) -> tuple[Fix, ...]:
+        """Return the fixes with as many workers as there are room for and need of, the better one first."""
+        more, ahead = self._fixes()
+        plan = late_workers.more_workers(m, m.number(WAIT))
+        if plan is None or "num_workers" not in m:
+            return more, ahead
+        if (
+            plan.workers <= m.number("num_workers") and not plan.cpus_are_the_limit
+        ):  # enough in the mean: batches take unequal time
+            factor = int(2 * m.get("prefetch_factor", 2))
+            return (replace(ahead, change=f"DataLoader(..., prefetch_factor={factor})", applies=self.applies),)
+        change = f"DataLoader(..., num_workers={plan.workers}, persistent_workers=True)"
+        more = replace(more, change=change, applies=self.free_applies if "job_cpu_share" in m else self.applies)
+        return (more, ahead) if m.get("batch_spread", 0.0) > self.uneven else (more,)
+
+    def _recorded(self, m: Measurements) -> Iterator[Finding]:
         wait = m.one("idle_loader_workers_share")
         lost = m.number(wait.name) - WorkerStartup.startup_share(m)
         yield from self.finding(
@@ -100,6 +153,31 @@ class WorkersTooFew(Rule):
             loader_first_wait_share=1.0,
             steps=1,
         ),
+        Fires("watched, and nothing is known of the workers", lost_data_workers_share=0.25),
+        Fires(
+            "watched: two workers compute all the time, six CPUs are free",
+            lost_data_workers_share=0.4,
+            num_workers=2,
+            batch_seconds=0.1,
+            batch_spread=0.1,
+            batch_cpu_share=0.98,
+            batch_run_delay_share=0.01,
+            batch_blocked_share=0.01,
+            job_cpu_share=0.3,
+            cpus_allowed=8,
+            watched_s=50.0,
+            watched_steps=1000,
+        ),
+        Silent(
+            "watched: all CPUs are busy: input.cpu_transform",
+            lost_data_workers_share=0.4,
+            num_workers=8,
+            batch_cpu_share=0.9,
+            job_cpu_share=0.97,
+            cpus_allowed=8,
+        ),
+        Silent("watched: workers are blocked: input.storage", lost_data_workers_share=0.4, batch_blocked_share=0.9),
+        Silent("watched: they keep up", lost_data_workers_share=0.01, idle_loader_workers_share=0.3),
         Silent("keeps up: 0.9% measured with 4 workers", idle_loader_workers_share=0.009),
         Silent(
             "only the first batch: input.worker_startup",

@@ -16,18 +16,24 @@ class CheckpointSync(Rule):
 
     ## How we know
     The GPU is idle while the launching thread is in `torch.save` or in a range named for a checkpoint.
+    `whyidle run` sees every save of the run and how many bytes it writes, so that its share needs no division.
 
     ## When to ignore it
     The share is that of the recording. If it happened to catch one of a few saves per hour, divide:
     duration of a save over the time between two saves is what it costs.
     """
 
-    needs = (("idle_checkpoint_share",), ("checkpoint_share",))
-    uses = ("idle_checkpoint_share", "window_s", "steps")
+    needs = (("idle_checkpoint_share",), ("checkpoint_share",), ("lost_save_share",))
+    uses = (
+        "idle_checkpoint_share", "window_s", "steps", "watched_s", "watched_steps", "saves", "save_bytes_per_s",
+    )  # fmt: skip
     explains = ("checkpoint",)
 
     confidence = Threshold(
         0.8, "probability", source="the range or function names it; its rate is that of the recording"
+    )
+    watched_confidence = Threshold(
+        0.9, "probability", source="judgement, not calibrated yet: every call of the whole run was seen"
     )
     applies = Threshold(0.6, "probability", source="judgement: needs host memory for a copy of the state")
     rarer_applies = Threshold(0.6, "probability", source="judgement: someone chose the interval for a reason")
@@ -35,18 +41,15 @@ class CheckpointSync(Rule):
     rarer = Threshold(0.5, "of the pauses", source="arithmetic: half as many saves")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        pause = m.one("idle_checkpoint_share" if "idle_checkpoint_share" in m else "checkpoint_share")
+        watched = "lost_save_share" in m
+        names = ("lost_save_share", "idle_checkpoint_share", "checkpoint_share")  # the best that is there
+        pause = m.one(next(name for name in names if name in m))
         lost = m.number(pause.name)
-        over = f" of {m.number('window_s'):.3g} s" if "window_s" in m else ""
-        steps = f", {m.number('steps'):.0f} steps" if "steps" in m else ""
         yield from self.finding(
             f"Training stands still while checkpoints are written, {lost:.0%} of the recorded time.",
             lost_share=lost,
-            confidence=self.confidence,
-            seen=(
-                f"in torch.save or a range named for it: {lost:.0%}{over}{steps}; "
-                "over the whole job it depends on how often"
-            ),
+            confidence=self.watched_confidence if watched else self.confidence,
+            seen=self._saves(m) if watched else self._recorded(m, lost),
             locations=pause.locations,
             fixes=(
                 Fix(
@@ -70,7 +73,41 @@ class CheckpointSync(Rule):
             ),
         )
 
+    def _recorded(self, m: Measurements, lost: float) -> str:
+        over = f" of {m.number('window_s'):.3g} s" if "window_s" in m else ""
+        steps = f", {m.number('steps'):.0f} steps" if "steps" in m else ""
+        return (
+            f"in torch.save or a range named for it: {lost:.0%}{over}{steps}; "
+            "over the whole job it depends on how often"
+        )
+
+    def _saves(self, m: Measurements) -> str:
+        parts = [f"training waits {m.number('lost_save_share'):.1%} of the watched time for checkpoints"]
+        if "saves" in m:
+            steps = f" in {m.number('watched_steps'):.0f} steps" if "watched_steps" in m else ""
+            parts.append(f"{m.number('saves'):.0f} writes{steps}")
+        if m.get("saves", 0.0) >= 1 and "watched_s" in m:
+            each = m.number("lost_save_share") * m.number("watched_s") / m.number("saves")
+            parts.append(f"{each:.2g} s each")
+        if "save_bytes_per_s" in m:
+            parts.append(f"{m.number('save_bytes_per_s') / 1e6:.3g} MB/s")
+        return ", ".join(parts)
+
     cases = (
+        Fires(
+            "watched: a checkpoint after every step",
+            lost_save_share=0.4,
+            saves=200,
+            watched_s=100.0,
+            watched_steps=200,
+            save_bytes_per_s=9e8,
+        ),
+        Silent(
+            "watched: one save in an hour, though the recording caught it",
+            lost_save_share=0.003,
+            saves=1,
+            idle_checkpoint_share=0.5,
+        ),
         Fires("a save every ten steps", idle_checkpoint_share=0.17, checkpoint_share=0.18, window_s=12.0, steps=40),
         Fires("a run without a GPU", checkpoint_share=0.2),
         Silent("written while the GPU works", idle_checkpoint_share=0.003, checkpoint_share=0.2),

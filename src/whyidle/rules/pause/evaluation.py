@@ -20,13 +20,18 @@ class Evaluation(Rule):
     much goes away if the evaluation keeps the GPU busy and comes half as often. An evaluation in which the GPU only
     computes is work that was asked for, and not counted.
 
+    `whyidle run` knows an evaluation by its forward passes without gradients, in all of the run, and counts what the
+    GPU waits for meanwhile: data, metrics.
+
     ## When to ignore it
     The share is that of the recording. If it happened to catch one evaluation per epoch, divide by how
     often it comes.
     """
 
-    needs = (("idle_evaluation_share",),)
-    uses = ("evaluation_share", "evaluation_busy_share", "window_s")
+    needs = (("idle_evaluation_share",), ("lost_evaluation_share",))
+    uses = (
+        "evaluation_share", "evaluation_busy_share", "window_s", "evaluations", "host_evaluation_share",
+    )  # fmt: skip
     explains = ("evaluation",)
     busy = ("evaluation_busy_share",)
 
@@ -41,9 +46,29 @@ class Evaluation(Rule):
     @classmethod
     def busy_share(cls, m: Measurements) -> float:
         """Return the GPU's part of what half as many evaluations save, at most as much as the idle time."""
+        if "lost_evaluation_share" in m:
+            return 0.0
         return min(cls.rarer * m.get("evaluation_busy_share", 0.0), m.get("idle_evaluation_share", 0.0))
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        yield from self._watched(m) if "lost_evaluation_share" in m else self._recorded(m)
+
+    def _watched(self, m: Measurements) -> Iterator[Finding]:
+        lost = m.number("lost_evaluation_share")
+        count = f", {m.number('evaluations'):.0f} evaluations" if "evaluations" in m else ""
+        total = (
+            f" of the {m.number('host_evaluation_share'):.0%} that they take" if "host_evaluation_share" in m else ""
+        )
+        yield from self.finding(
+            f"Evaluation holds up training with what is not the GPU's work, which costs {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.confidence,
+            seen=f"evaluations wait for data and metrics {lost:.0%} of the watched time{total}{count}",
+            locations=m.one("lost_evaluation_share").locations,
+            fixes=self._fixes(),
+        )
+
+    def _recorded(self, m: Measurements) -> Iterator[Finding]:
         idle, work = m.number("idle_evaluation_share"), self.busy_share(m)
         if idle < LOW:
             return
@@ -60,33 +85,43 @@ class Evaluation(Rule):
                 + "; over the whole job it depends on how often"
             ),
             locations=m.one("idle_evaluation_share").locations,
-            fixes=(
-                Fix(
-                    "keep predictions on the GPU, compute the metric once, load with workers",
-                    "with torch.inference_mode():\n"
-                    "    for x, y in DataLoader(validation, batch_size=256, num_workers=4, pin_memory=True):\n"
-                    "        correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()\n"
-                    "accuracy = correct.item() / len(validation)  # the only read",
-                    effort="code",
-                    applies=self.applies,
-                    risk="GPU memory for what is kept",
-                    edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
-                ),
-                Fix(
-                    "evaluate half as often",
-                    "if step % (2 * eval_every) == 0:\n    evaluate(model)",
-                    effort="argument",
-                    applies=self.rarer_applies,
-                    risk="curves have fewer points, and the best model may be missed by more steps",
-                    edits=(
-                        Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer}),
-                        Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer}),
-                    ),
+            fixes=self._fixes(),
+        )
+
+    def _fixes(self) -> tuple[Fix, ...]:
+        return (
+            Fix(
+                "keep predictions on the GPU, compute the metric once, load with workers",
+                "with torch.inference_mode():\n"
+                "    for x, y in DataLoader(validation, batch_size=256, num_workers=4, pin_memory=True):\n"
+                "        correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()\n"
+                "accuracy = correct.item() / len(validation)  # the only read",
+                effort="code",
+                applies=self.applies,
+                risk="GPU memory for what is kept",
+                edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
+            ),
+            Fix(
+                "evaluate half as often",
+                "if step % (2 * eval_every) == 0:\n    evaluate(model)",
+                effort="argument",
+                applies=self.rarer_applies,
+                risk="curves have fewer points, and the best model may be missed by more steps",
+                edits=(
+                    Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer}),
+                    Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer}),
                 ),
             ),
         )
 
     cases = (
+        Fires("watched: metrics on one core", lost_evaluation_share=0.2, evaluations=10, host_evaluation_share=0.25),
+        Silent(
+            "watched: the GPU computes all along, though the recording caught the end of one",
+            lost_evaluation_share=0.01,
+            host_evaluation_share=0.3,
+            idle_evaluation_share=0.5,
+        ),
         Fires("a metric on one core", idle_evaluation_share=0.25, evaluation_share=0.3, window_s=30.0),
         Fires(
             "as much again is work of the GPU",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.sync import sites
 from whyidle.rules.sync.often import often
 
 
@@ -22,12 +23,14 @@ class DataDependent(Rule):
     holds a blocking copy or synchronization, *and* idle gaps follow that a CPU running ahead would have
     filled. Only the gaps count; without them the CPU merely waits for a busy GPU.
 
+    `whyidle run` adds the lines of the job's code that wait in this way, and how often per step.
+
     ## When to ignore it
     The dense form would compute far more: a mask that keeps 1% of a large tensor may be worth a wait.
     """
 
     needs = (("sync_data_dependent_lost_share",),)
-    uses = ("sync_data_dependent_per_step",)
+    uses = ("sync_data_dependent_per_step", sites.SITES)
     explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
@@ -45,8 +48,9 @@ class DataDependent(Rule):
             seen=(
                 f"{count} (x[mask], nonzero, unique, if t.any():), "
                 f"and {lost:.0%} of the time the GPU is idle after them for want of queued work"
+                + sites.named(m, "data_dependent")
             ),
-            locations=m.one("sync_data_dependent_lost_share").locations,
+            locations=sites.places(m, "data_dependent", m.one("sync_data_dependent_lost_share").locations),
             fixes=(
                 Fix(
                     "keep the shape and mask the values",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.sync import sites
 from whyidle.rules.sync.often import often
 
 
@@ -19,13 +20,15 @@ class Framework(Rule):
     A synchronizing CUDA or HIP call that no PyTorch operator surrounds, in which the CPU stands while the
     GPU works, *and* idle gaps behind it that a CPU running ahead by that time would have filled.
 
+    `whyidle run` adds the lines of the job's code that wait in this way, and how often per step.
+
     ## When to ignore it
     The synchronization was put there to record this trace, or to time something: it is gone in production.
     The profiler itself synchronizes when it stops, once, at the end.
     """
 
     needs = (("sync_framework_lost_share",),)
-    uses = ("sync_framework_per_step",)
+    uses = ("sync_framework_per_step", sites.SITES)
     explains = (
         "sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency", "unknown",
     )  # fmt: skip
@@ -42,8 +45,9 @@ class Framework(Rule):
             f"Waiting for the GPU outside any operator lets it run dry, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"{count}, and {lost:.0%} of the time the GPU is idle behind them for want of queued work",
-            locations=m.one("sync_framework_lost_share").locations,
+            seen=f"{count}, and {lost:.0%} of the time the GPU is idle behind them for want of queued work"
+            + sites.named(m, "framework"),
+            locations=sites.places(m, "framework", m.one("sync_framework_lost_share").locations),
             fixes=(
                 Fix(
                     "take the synchronization out of the step; to time it, use events",

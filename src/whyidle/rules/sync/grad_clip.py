@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.sync import sites
 from whyidle.rules.sync.often import often
 
 
@@ -23,12 +24,14 @@ class GradClip(Rule):
     `.item()`, and `GradScaler.step`, which asks for each optimizer whether a gradient was infinite.
     `clip_grad_norm_` with its defaults does not wait in current versions of PyTorch.
 
+    `whyidle run` adds the lines of the job's code that wait in this way, and how often per step.
+
     ## When to ignore it
     You need to stop at the first gradient that is not finite. Debug with the check, train without.
     """
 
     needs = (("sync_grad_clip_lost_share",),)
-    uses = ("sync_grad_clip_per_step",)
+    uses = ("sync_grad_clip_per_step", sites.SITES)
     explains = ("sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
     confidence = Threshold(
@@ -45,9 +48,9 @@ class GradClip(Rule):
             confidence=self.confidence,
             seen=(
                 f"{count} after backward and before Optimizer.step, and {lost:.0%} of the "
-                "time the GPU is idle after them"
+                "time the GPU is idle after them" + sites.named(m, "grad_clip")
             ),
-            locations=m.one("sync_grad_clip_lost_share").locations,
+            locations=sites.places(m, "grad_clip", m.one("sync_grad_clip_lost_share").locations),
             fixes=(
                 Fix(
                     "clip without looking at the norm",

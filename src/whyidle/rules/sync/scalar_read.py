@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.sync import sites
 from whyidle.rules.sync.often import often
 
 
@@ -23,13 +24,21 @@ class ScalarRead(Rule):
     wait and gains nothing. Added to that is the time in which the GPU copies to the CPU and does nothing
     else.
 
+    `whyidle run` adds the lines of the job's code that wait in this way, and how often per step.
+
     ## When to ignore it
     The value decides what happens next (early stopping, line search, sizes that are sent to other
     ranks). One read every hundred steps costs nothing.
     """
 
     needs = (("sync_scalar_lost_share",),)
-    uses = ("sync_scalar_per_step", "sync_readback_lost_share", "sync_readback_per_step", "d2h_exposed_share")
+    uses = (
+        "sync_scalar_per_step",
+        "sync_readback_lost_share",
+        "sync_readback_per_step",
+        "d2h_exposed_share",
+        sites.SITES,
+    )
     explains = (
         "sync_return", "python", "dispatch", "autograd_host", "optimizer_host", "launch_latency", "unknown",
     )  # fmt: skip
@@ -62,8 +71,9 @@ class ScalarRead(Rule):
                 f"{often(m, 'sync_scalar_per_step', 'reads of one value')} (.item(), float(t)), "
                 f"{often(m, 'sync_readback_per_step', 'of tensors')} (.cpu(), .tolist()); {lost:.0%} of the time the "
                 "GPU is idle behind them for want of queued work, or copies to the CPU and does nothing else"
+                + sites.named(m, "scalar")
             ),
-            locations=m.one(mostly).locations,
+            locations=sites.places(m, "scalar", m.one(mostly).locations),
             fixes=(self._fix(self._TENSORS if tensors > scalars else self._VALUES),),
         )
 

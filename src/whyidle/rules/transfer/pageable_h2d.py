@@ -8,6 +8,7 @@ from whyidle.model.evidence import Value
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.host.numa import Numa
 from whyidle.rules.host.shares import READ, unclaimed
 
 
@@ -36,7 +37,7 @@ class PageableH2d(Rule):
     """
 
     needs = (("h2d_exposed_share",), ("sync_upload_lost_share",), ("idle_h2d_prep_share",))
-    uses = ("h2d_pageable_share", "h2d_pageable_exposed_share", "h2d_bytes_per_step", *READ)
+    uses = ("h2d_pageable_share", "h2d_pageable_exposed_share", "h2d_bytes_per_step", *Numa.needs[0], *Numa.uses, *READ)
     explains = ("h2d_prep",)
     busy = ("h2d_exposed_share",)
 
@@ -52,7 +53,7 @@ class PageableH2d(Rule):
         # the CPU prepares a copy (pins, stages), waits, and starts again with an empty queue: often in one gap
         before = unclaimed(m, "idle_h2d_prep_share") if "idle_h2d_prep_share" in m else 0.0
         behind = max(m.get("sync_upload_lost_share", 0.0), before)
-        lost = exposed + behind
+        lost = max(exposed + behind - Numa.claimed(m), 0.0)  # from the far socket they take longer: its part
         pageable = m.get("h2d_pageable_exposed_share", exposed)
         pinned = self._pinned(m, exposed, pageable) and before <= max(exposed, m.get("sync_upload_lost_share", 0.0))
         what = "run alone or make the CPU wait" if pinned else "start from pageable memory and hold everything up"

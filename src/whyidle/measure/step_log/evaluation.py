@@ -1,0 +1,76 @@
+"""Which batches and forward passes belong to an evaluation, and which to training: nobody marks them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyidle.measure.step_log.nesting import END_OF_DATA, EVALUATION, TRAINING, Rows
+from whyidle.measure.step_log.period import Period
+from whyidle.model.evidence import Record
+
+MOSTLY: Final = 0.8  # of a loader's batches: all of them are used for that
+
+MOST_MODULES: Final = 256  # that are looked at, the most frequent first
+
+Bools = NDArray[np.bool_]
+
+
+def evaluation(rows: Rows, steps: Period) -> Bools:
+    """Say which records belong to an evaluation; of ranges and saves only what lies in a range that is named for it.
+
+    From one batch to the next is training where a backward pass or an optimizer's step is, or a forward pass in
+    training mode with gradients; evaluation where other forward passes are. So a forward pass without gradients in a
+    training step (a teacher, a generator) is part of that. A job that never trains does not evaluate.
+    """
+    named: Bools = rows.within_range(EVALUATION) | (rows.of(Record.RANGE) & (rows.flags == EVALUATION))
+    if not rows.of(Record.BACKWARD, Record.STEP).any():
+        return named
+    forward = rows.of(Record.FORWARD)
+    trains = rows.of(Record.BACKWARD, Record.STEP, Record.SCALE) | (forward & (rows.flags & TRAINING == TRAINING))
+    other = forward & ~trains
+    batch = rows.of(Record.BATCH) & ~rows.within(Record.BATCH)
+    if not batch.any():
+        return np.asarray(named | (other & _rare(rows, steps, other)))
+    part = np.cumsum(batch)  # 0: before the first batch
+    size = int(part[-1]) + 1
+    has_training = np.bincount(part[trains], minlength=size) > 0
+    acts = np.bincount(part[rows.of(Record.ENVIRONMENT)], minlength=size) > 0
+    evaluates = (np.bincount(part[other], minlength=size) > 0) & ~has_training & ~acts
+    found: Bools = named | (other & evaluates[part])
+    loading = rows.of(Record.BATCH, Record.ITERATE)
+    for loader in np.unique(rows.loader[loading]).tolist():
+        its = loading & (rows.loader == loader)
+        found[its] |= _of_loader(rows, its, batch, has_training[part], evaluates[part])[its]
+    return found
+
+
+def _of_loader(rows: Rows, its: Bools, batch: Bools, trains: Bools, evaluates: Bools) -> Bools:
+    """Say which batches of a loader are used for evaluation.
+
+    The first batches may be fetched ahead of their use, and what follows the last is not its own: such batches go
+    with the others of their loader.
+    """
+    own = its & batch & (rows.flags & END_OF_DATA == 0)
+    trained, evaluated = np.count_nonzero(own & trains), np.count_nonzero(own & evaluates)
+    mostly = evaluated > trained
+    if max(trained, evaluated) >= MOSTLY * (trained + evaluated):
+        return np.full(len(its), mostly)
+    decided = trains | evaluates
+    return np.where(own & decided, evaluates, mostly)
+
+
+def _rare(rows: Rows, steps: Period, other: Bools) -> Bools:
+    """Without batches: forward passes of modules that most steps do without."""
+    rare = np.zeros(len(rows), np.bool_)
+    if rows.of(Record.ENVIRONMENT).any():  # acting in an environment is what such a job trains on
+        return rare
+    modules, count = np.unique(rows.value[other], return_counts=True)
+    for module in modules[np.argsort(-count, kind="stable")][:MOST_MODULES].tolist():
+        its = other & (rows.value == module)
+        step = np.searchsorted(steps.end, rows.start[its], "right")
+        per_step = np.bincount(step, minlength=len(steps.end) + 1)[: len(steps.end)]
+        rare[its] = np.median(per_step) < 1
+    return rare

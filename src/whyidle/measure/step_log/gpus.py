@@ -1,0 +1,143 @@
+"""What NVML's counters tell of the job's GPUs while it was watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyidle.measure.step_log.watch import Watch
+from whyidle.model.evidence import Node, Run
+from whyidle.model.finding import GpuCount
+from whyidle.model.measurement import Measurement
+
+# Bits of NVML's clocks event reasons.
+POWER_CAP: Final = 0x4
+THERMAL: Final = 0x8 | 0x20 | 0x40 | 0x80  # hardware, software thermal, hardware thermal, power brake
+BUSY_PERCENT: Final = 1.0
+
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Gpu:
+    node: Node
+    device: int
+    columns: dict[str, Column]  # of the samples in the watched time
+
+    def fact(self, name: str) -> float | None:
+        value = next((f.value for f in self.node.facts if f.name == name and f.subject == f"gpu {self.device}"), None)
+        return None if value is None or isinstance(value, str) else float(value)
+
+    def column(self, name: str) -> Column:
+        return self.columns.get(name, np.empty(0))
+
+    def while_busy(self, name: str) -> Column:
+        column, busy = self.column(name), self.column("utilization_percent")
+        column = column[busy >= BUSY_PERCENT] if len(column) == len(busy) else np.empty(0)
+        return column[~np.isnan(column)]
+
+
+def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
+    """Yield what is known of the GPUs that the job works on; of all of a machine's where NVML does not tell which."""
+    gpus = _gpus(run, watches)
+    here = _of_job(gpus)
+    if watches and any(w.on_gpu is False for w in watches):
+        here = []
+    for node in {id(gpu.node): gpu.node for gpu in gpus}.values():
+        yield Measurement("gpus_on_host", sum(1 for gpu in gpus if gpu.node is node))
+        break
+    if here:
+        yield from _means(here)
+        yield from _limits(here)
+        yield from _foreign(here)
+
+
+def models(run: Run, watches: Sequence[Watch]) -> tuple[GpuCount, ...]:
+    """Return the GPUs that the job works on, by model."""
+    if any(w.on_gpu is False for w in watches):
+        return ()
+    gpus = _gpus(run, watches)
+    count: dict[str, int] = {}
+    for gpu in _of_job(gpus):
+        subject = f"gpu {gpu.device}"
+        name = next((f.value for f in gpu.node.facts if f.name == "name" and f.subject == subject), "unknown GPU")
+        count[str(name)] = count.get(str(name), 0) + 1
+    return tuple(GpuCount(name, number) for name, number in sorted(count.items()))
+
+
+def _of_job(gpus: Sequence[_Gpu]) -> list[_Gpu]:
+    """Return the GPUs on which the job has processes; where NVML cannot tell, those that the job may use."""
+    used = [gpu for gpu in gpus if np.nansum(gpu.column("processes_of_job")) > 0]
+    return used or [gpu for gpu in gpus if gpu.fact("visible") != 0]
+
+
+def _gpus(run: Run, watches: Sequence[Watch]) -> list[_Gpu]:
+    found: list[_Gpu] = []
+    for node in run.nodes:
+        here = [w for w in watches if w.node is node]
+        if not here:
+            continue
+        low, high = min(w.low for w in here), max(w.high for w in here)
+        columns: dict[int, dict[str, Column]] = {}
+        for one in run.series:
+            if one.node == node.name and one.device is not None:
+                inside = (one.time >= low) & (one.time <= high)
+                if inside.any():
+                    columns.setdefault(one.device, {})[one.name] = one.value[inside]
+        found += [_Gpu(node, device, columns[device]) for device in sorted(columns)]
+    return found
+
+
+def _means(gpus: Sequence[_Gpu]) -> Iterator[Measurement]:
+    used = [
+        float(np.nanmean(column))
+        for gpu in gpus
+        if len(column := gpu.column("utilization_percent")) and not np.isnan(column).all()
+    ]
+    if used:
+        yield Measurement("utilization_mean_share", min(sum(used) / len(used) / 100, 1.0))
+    for name, bits in (("throttle_thermal_share", THERMAL), ("throttle_power_share", POWER_CAP)):
+        reasons = [column.astype(np.int64) for gpu in gpus if len(column := gpu.while_busy("throttle_reasons"))]
+        if reasons:
+            yield Measurement(name, max(float(np.mean((one & bits) != 0)) for one in reasons))
+    hottest = [float(np.median(column)) for gpu in gpus if len(column := gpu.while_busy("temperature_c"))]
+    if hottest:
+        yield Measurement("temperature_c", max(hottest))
+
+
+def _limits(gpus: Sequence[_Gpu]) -> Iterator[Measurement]:
+    clocks = [
+        float(np.median(column)) / limit
+        for gpu in gpus
+        if len(column := gpu.while_busy("sm_clock_mhz")) and (limit := gpu.fact("sm_clock_max_mhz"))
+    ]
+    if clocks:
+        yield Measurement("clock_share", min(*clocks, 1.0))
+    for name, now, whole in (
+        ("power_limit_share", "power_limit_w", "power_limit_default_w"),
+        ("pcie_width_share", "pcie_width", "pcie_width_max"),
+    ):
+        parts = [part / most for gpu in gpus if (part := gpu.fact(now)) and (most := gpu.fact(whole))]
+        if parts:
+            yield Measurement(name, min(parts))
+
+
+def _foreign(gpus: Sequence[_Gpu]) -> Iterator[Measurement]:
+    others = [
+        column[~np.isnan(column)]
+        for gpu in gpus
+        if len(column := gpu.column("processes_foreign")) and not np.isnan(column).all()
+    ]
+    if others:
+        yield Measurement("foreign_share", max(float(np.mean(one > 0)) for one in others))
+    held = [
+        float(np.nanmax(column))
+        for gpu in gpus
+        if len(column := gpu.column("memory_foreign_bytes")) and not np.isnan(column).all()
+    ]
+    if held:
+        yield Measurement("foreign_memory_bytes", max(held))

@@ -1,0 +1,117 @@
+"""What counters of the machines and the job's processes tell of CPUs, storage and memory while it was watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from whyidle.measure.step_log.watch import Watch
+from whyidle.model.evidence import Node, Run, Series, Value
+from whyidle.model.measurement import Measurement
+
+SHORTEST: Final = 0.5  # of the watched time: samples that cover less do not speak for it
+THREADS: Final = "torch_threads"
+TRACING: Final = "tracing"
+
+
+def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
+    """Yield what is known of the machine on which ranks wait for data longest, and of its processes."""
+    worst = max(watches, key=lambda w: w.shares["data"])
+    node = worst.node
+    if node is None:
+        return
+    here = [w for w in watches if w.node is node]
+    series = [one for one in run.series if one.node == node.name]
+    low, high = min(w.low for w in here), max(w.high for w in here)
+    yield from cpus(worst, node, series, low, high)
+    yield from machine(series, low, high)
+    yield from threads(worst, series)
+    yield Measurement("ranks_on_machine", max(sum(w.node is one for w in watches) for one in run.nodes))
+    yield from compute_threads(here)
+    tracing = worst.fact(TRACING)
+    if tracing is not None:
+        yield Measurement("tracing", str(tracing) if tracing is not False else "")
+    mismatch = worst.fact("numa_mismatch")
+    if isinstance(mismatch, bool):
+        yield Measurement("numa_mismatch", mismatch)
+
+
+def rate(one: Series, low: int, high: int) -> float | None:
+    """Return by how much a counter grows per second in the watched time; None where too few samples lie in it."""
+    inside = (one.time >= low) & (one.time <= high) & ~np.isnan(one.value)
+    time, value = one.time[inside], one.value[inside]
+    if len(time) < 2 or time[-1] - time[0] < SHORTEST * (high - low):
+        return None
+    return float(max(value[-1] - value[0], 0.0)) / (float(time[-1] - time[0]) / 1e9)
+
+
+def number(node: Node, name: str) -> float | None:
+    value: Value | None = next((fact.value for fact in node.facts if fact.name == name and not fact.subject), None)
+    return None if value is None or isinstance(value, str) else float(value)
+
+
+def growth(series: Sequence[Series], name: str, low: int, high: int) -> float:
+    """Return by how much a counter of processes grew in the watched time, all of them together."""
+    grown = 0.0
+    for one in series:
+        if one.name == name and one.pid is not None:
+            inside = (one.time >= low) & (one.time <= high) & ~np.isnan(one.value)
+            value = one.value[inside]
+            grown += float(max(value[-1] - value[0], 0.0)) if len(value) > 1 else 0.0
+    return grown
+
+
+def cpus(worst: Watch, node: Node, series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:
+    """Yield how many CPUs there are for the job, and how many it uses."""
+    online, affinity, quota = number(node, "cpus"), number(node, "cpus_allowed"), number(node, "cpu_quota")
+    allowed = min((count for count in (online, affinity, quota) if count), default=None)
+    if online:
+        yield Measurement("cpus_online", int(online))
+        yield Measurement("cpu_quota", min(quota, online) if quota else online)
+    if allowed:
+        yield Measurement("cpus_allowed", allowed)
+    elapsed = (high - low) / 1e9
+    if allowed and any(one.name == "cpu_s" and one.pid is not None for one in series) and elapsed > 0:
+        yield Measurement("job_cpu_share", min(growth(series, "cpu_s", low, high) / elapsed / allowed, 1.0))
+    if any(one.name == "read_bytes" and one.pid is not None for one in series) and elapsed > 0:
+        yield Measurement("storage_read_bytes_per_s", growth(series, "read_bytes", low, high) / elapsed)
+    ours = [one for one in series if one.name == "cpus_allowed" and one.role in {"rank", "worker"}]
+    used = [float(np.nanmedian(one.value)) for one in ours]
+    own = worst.fact("cpus_allowed")
+    used += [float(own)] if isinstance(own, int) else []
+    if used and affinity:
+        yield Measurement("affinity_narrowed", min(used) < affinity)
+
+
+def machine(series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:
+    """Yield how much of the time tasks waited for CPUs and storage."""
+    rates = {one.name: rate(one, low, high) for one in series if one.pid is None and one.device is None}
+    for name, counter in (("cpu_pressure_share", "cpu_pressure_us"), ("io_pressure_share", "io_pressure_us")):
+        per_s = rates.get(counter)
+        if per_s is not None:
+            yield Measurement(name, min(per_s / 1e6, 1.0))
+    held, periods, throttled = (rates.get(name) for name in ("throttled_us", "periods", "throttled_periods"))
+    if held is not None:
+        # Throttled time counts each CPU's; there is no more of it than of periods in which it happened.
+        part = throttled / periods if periods and throttled is not None else 1.0
+        yield Measurement("cpu_throttled_share", min(held / 1e6, part, 1.0))
+
+
+def threads(w: Watch, series: Sequence[Series]) -> Iterator[Measurement]:
+    """Yield what the training process's main thread gets of a CPU."""
+    own = {one.name: one for one in series if one.pid == w.log.process.pid}
+    for name, counter in (("main_run_delay_share", "run_delay_s"), ("main_cpu_share", "main_thread_cpu_s")):
+        if counter in own:
+            per_s = rate(own[counter], w.low, w.high)
+            if per_s is not None:
+                yield Measurement(name, min(per_s, 1.0))
+
+
+def compute_threads(here: Sequence[Watch]) -> Iterator[Measurement]:
+    """Yield how many threads PyTorch may use at once on a machine, where every rank tells."""
+    told = [w.fact(THREADS) for w in here]
+    if all(isinstance(count, int) and not isinstance(count, bool) for count in told):
+        workers = sum(worker.threads or 1 for w in here for worker in w.log.workers if worker.worker >= 0)
+        yield Measurement("compute_threads", sum(int(count) for count in told if count is not None) + workers)

@@ -1,0 +1,75 @@
+"""How long steps take, what the training thread does in them, and what of its waits is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from whyidle.measure.step_log.losses import data_losses, evaluation_loss, other_data_loss, save_loss
+from whyidle.measure.step_log.nesting import CHECKPOINT
+from whyidle.measure.step_log.phases import EVALUATION
+from whyidle.measure.step_log.watch import Watch
+from whyidle.model.evidence import Record
+from whyidle.model.finding import PHASES, Location
+from whyidle.model.measurement import Measurement
+
+
+def measure(w: Watch) -> Iterator[Measurement]:
+    """Yield what is known of a rank's time."""
+    times = w.steps.times
+    yield Measurement("watched_s", w.total / 1e9)
+    yield Measurement("watched_steps", w.count)
+    yield Measurement("steps", w.count)
+    yield Measurement("step_time_s", float(np.median(times)) / 1e9)
+    yield Measurement("step_time_mean_s", w.total / w.count / 1e9)
+    place = loader_place(w)
+    for name in PHASES:
+        yield Measurement(f"host_{name}_share", w.shares[name], locations=place if name in {"data", "start"} else ())
+    if len(w.batches.index):
+        yield Measurement("data_wait_share", w.shares["data"], locations=place)
+    if w.node is not None and 0 < w.node.started < w.steps.start[0]:
+        yield Measurement("startup_s", float(w.steps.start[0] - w.node.started) / 1e9)
+    if w.on_gpu is not None:
+        yield Measurement("on_gpu", w.on_gpu)
+        yield from losses(w)
+    yield from pauses(w)
+
+
+def loader_place(w: Watch) -> tuple[Location, ...]:
+    """Return where the loader that the training waits for was made."""
+    settings = w.loader_settings
+    file, _, line = settings.where.rpartition(":") if settings is not None else ("", "", "")
+    return (Location(file, int(line)),) if file and line.isdecimal() else ()
+
+
+def losses(w: Watch) -> Iterator[Measurement]:
+    place = loader_place(w)
+    for name, share in data_losses(w.waits, w.batches, w.total, float(np.median(w.steps.times))):
+        yield Measurement(name, share, locations=place)
+    others = {
+        "lost_data_other_share": other_data_loss(w.rows, w.steps, w.waits, w.batches, w.evaluates),
+        "lost_save_share": save_loss(w.rows, w.waits, w.total),
+        "lost_evaluation_share": evaluation_loss(
+            w.rows, w.phase, w.waits, dict(w.shares), w.window, on_gpu=bool(w.on_gpu)
+        ),
+    }
+    for name, cost in others.items():
+        if cost is not None:
+            yield Measurement(name, cost)
+
+
+def pauses(w: Watch) -> Iterator[Measurement]:
+    """Yield how many checkpoints and evaluations there were, and how fast checkpoints were written."""
+    rows = w.rows
+    here = w.inside(rows.start, rows.end) > 0
+    works = rows.of(Record.STEP, Record.FORWARD, Record.BACKWARD, Record.BATCH)
+    saves = here & (rows.of(Record.SAVE) | (rows.of(Record.RANGE) & (rows.flags == CHECKPOINT)))
+    yield Measurement("saves", len(np.unique(np.cumsum(works)[saves])))
+    files = here & rows.of(Record.SAVE) & ~rows.within(Record.SAVE) & (rows.value > 0)
+    spent = int((rows.end - rows.start)[files].sum())
+    if spent:
+        yield Measurement("save_bytes_per_s", float(rows.value[files].sum(dtype=np.float64)) / (spent / 1e9))
+    trains = rows.of(Record.STEP, Record.BACKWARD)
+    evaluations = here & (w.phase == EVALUATION) & rows.of(Record.FORWARD, Record.BATCH, Record.RANGE)
+    yield Measurement("evaluations", len(np.unique(np.cumsum(trains)[evaluations])))

@@ -1,0 +1,200 @@
+"""What a process was set to and what its workers did: ID.facts.json and ID.worker-L-W.json."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from whyidle.model.evidence import Fact, LoaderSettings, Stack, SyncSite, Worker
+from whyidle.read.base import UnreadableError
+from whyidle.read.typed import each, file_as
+
+FRAME: Final = re.compile(r"(.*):(\d{1,9}):([^:]*)", re.DOTALL)
+STATES: Final = {"cpu", "read", "lock", "sleep"}
+LARGEST: Final = 1 << 62
+
+Raws = list[msgspec.Raw]
+
+
+class _Setting(msgspec.Struct):
+    name: str
+    value: bool | int | float | str
+    where: str | None = ""
+    subject: str | None = ""
+
+
+class _Loader(msgspec.Struct):
+    loader: int
+    where: str | None = ""
+    kind: str | None = msgspec.field(default="", name="class")
+    dataset: str | None = ""
+    dataset_path: str | None = ""
+    file_system: str | None = ""
+    batch_size: int | None = None
+    num_workers: int | None = None
+    pin_memory: bool | None = None
+    prefetch_factor: int | None = None
+    persistent_workers: bool | None = None
+    length: int | None = None
+
+
+class _Site(msgspec.Struct):
+    file: str
+    line: int
+    count: int
+    function: str | None = ""
+    operation: str | None = ""
+
+
+class _Syncs(msgspec.Struct):
+    steps: int = 0
+    sites: Raws = []
+
+
+class _Profile(msgspec.Struct):
+    state: str | None = ""
+    why: str | None = ""
+    trace: str | None = ""
+
+
+class _Dynamo(msgspec.Struct):
+    breaks: dict[str, int] | None = None
+    recompilations: dict[str, int] | None = None
+
+
+class _Facts(msgspec.Struct):
+    version: int = 1
+    pid: int = 0
+    rank: int | None = None
+    worker_of: int | None = None
+    settings: Raws = []
+    loaders: Raws = []
+    syncs: _Syncs | None = None
+    profile: _Profile | None = None
+    dynamo: _Dynamo | None = None
+    errors: int = 0
+
+
+class _Seconds(msgspec.Struct):
+    sum: float = 0.0
+    sum_of_squares: float = 0.0
+
+
+class _Stack(msgspec.Struct):
+    frames: list[str]
+    count: int
+    state: str | None = "other"
+
+
+class _Worker(msgspec.Struct):
+    version: int = 1
+    pid: int = 0
+    loader: int = 0
+    worker: int = 0
+    fetches: int = 0
+    fetch_s: _Seconds | None = None
+    cpu_s: float | None = None
+    run_delay_s: float | None = None
+    cpus_allowed: int | None = None
+    threads: int | None = None
+    stacks: Raws = []
+
+
+@dataclass(slots=True)
+class Facts:
+    """What ID.facts.json tells of a process."""
+
+    pid: int = 0
+    rank: int | None = None
+    is_worker: bool = False
+    settings: tuple[Fact, ...] = ()
+    loaders: tuple[LoaderSettings, ...] = ()
+    sync_sites: tuple[SyncSite, ...] = ()
+    sync_steps: int = 0
+    breaks: dict[str, int] = field(default_factory=dict)
+    recompilations: dict[str, int] = field(default_factory=dict)
+    trace: str = ""
+
+
+def read_facts(path: Path, warnings: list[str]) -> Facts:
+    """Return what a process told of itself; nothing where the file is damaged, with a warning."""
+    try:
+        told = file_as(path, _Facts, warnings)
+    except UnreadableError as error:
+        warnings.append(error.message)
+        return Facts()
+    syncs, dynamo = told.syncs or _Syncs(), told.dynamo or _Dynamo()
+    if told.profile is not None and told.profile.state in {"skipped", "failed"} and told.profile.why:
+        warnings.append(f"{path}: no trace was recorded: {told.profile.why}")
+    return Facts(
+        told.pid,
+        told.rank,
+        told.worker_of is not None,
+        tuple(
+            Fact(one.name, one.value, one.where or "", one.subject or "")
+            for one in each(told.settings, _Setting, path, warnings)
+        ),
+        tuple(_loader(one) for one in each(told.loaders, _Loader, path, warnings)),
+        tuple(
+            SyncSite(one.file, one.line, one.function or "", one.operation or "", one.count)
+            for one in each(syncs.sites, _Site, path, warnings)
+            if one.count > 0
+        ),
+        max(syncs.steps, 0),
+        dynamo.breaks or {},
+        dynamo.recompilations or {},
+        (told.profile.trace or "") if told.profile is not None else "",
+    )
+
+
+def read_workers(paths: Iterable[Path], warnings: list[str]) -> Iterator[Worker]:
+    """Yield what each worker did, where its file makes sense."""
+    for path in paths:
+        try:
+            told = file_as(path, _Worker, warnings)
+        except UnreadableError as error:
+            warnings.append(error.message)
+            continue
+        fetch = told.fetch_s or _Seconds()
+        yield Worker(
+            told.loader,
+            told.worker,
+            told.pid,
+            max(told.fetches, 0),
+            max(fetch.sum, 0.0),
+            max(fetch.sum_of_squares, 0.0),
+            max(told.cpu_s or 0.0, 0.0),
+            max(told.run_delay_s or 0.0, 0.0),
+            told.cpus_allowed,
+            told.threads,
+            tuple(_stack(one) for one in each(told.stacks, _Stack, path, warnings) if one.count > 0),
+        )
+
+
+def _loader(told: _Loader) -> LoaderSettings:
+    return LoaderSettings(
+        told.loader,
+        told.where or "",
+        told.kind or "",
+        told.dataset or "",
+        told.dataset_path or "",
+        told.file_system or "",
+        told.batch_size,
+        told.num_workers,
+        told.pin_memory,
+        told.prefetch_factor,
+        told.persistent_workers,
+        told.length,
+    )
+
+
+def _stack(told: _Stack) -> Stack:
+    frames = tuple(
+        (found[1], int(found[2]), found[3]) for frame in told.frames if (found := FRAME.fullmatch(frame)) is not None
+    )
+    return Stack(frames, told.count, told.state if told.state in STATES else "other")

@@ -1,0 +1,73 @@
+"""The picture of a step: what the training thread does in it, and in which of its waits the GPU idles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from rich.text import Text
+
+from whyidle.model.finding import Summary
+from whyidle.render.bars import Bar, bar_line
+from whyidle.render.lines import LABEL, hang
+from whyidle.render.words import percent, percents
+
+# In the order of a step.
+LABELS: Final[Mapping[str, str]] = {
+    "data": "waiting for data",
+    "start": "starting workers",
+    "environment": "environment",
+    "prepare": "copies, preparing",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "save": "checkpoint",
+    "evaluation": "evaluation",
+    "gc": "garbage collection",
+    "other": "other",
+}
+WAITS: Final = {"data", "start", "environment", "save", "evaluation", "gc"}
+SMALLEST: Final = 0.005  # of the time: what is smaller is part of "other"
+NAMED: Final = 0.01  # of the time, in a line
+
+
+def phases(summary: Summary, width: int) -> Iterator[Text]:
+    """Yield where the host's time goes: bars, or one line where there is a picture of the GPU already."""
+    if not summary.host_shares:
+        return
+    shown = _shown(summary.host_shares)
+    yield Text()
+    if summary.gpu_idle_share is not None:
+        ranked = sorted((bar for bar in shown if bar.share >= NAMED), key=lambda bar: -bar.share)
+        yield from hang(Text("  host    "), Text(" · ".join(f"{bar.label} {bar.percent}%" for bar in ranked)), width)
+    else:
+        length = min(width - LABEL - 8, 50)
+        waits = {LABELS[name] for name in WAITS}
+        for index, bar in enumerate(shown):
+            yield bar_line("" if index else "step", bar, length, "red" if bar.label in waits else "green")
+    if summary.on_gpu:
+        yield from _of_these(summary, width)
+
+
+def _of_these(summary: Summary, width: int) -> Iterator[Text]:
+    """Yield in which of these waits the GPU idles: only there they are a cause, elsewhere the host just blocks."""
+    lost = summary.lost_shares
+    data = sum(share for name, share in lost.items() if name.startswith("data"))
+    others = {"checkpoint": lost.get("save", 0.0), "evaluation": lost.get("evaluation", 0.0)}
+    if "data_workers" in lost:
+        parts = [f"waiting for data {percent(data)}"]
+    else:
+        parts = ["waiting for data not measured: the host may just block there while the GPU works"]
+    text = " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
+    yield from hang(Text("  GPU idle meanwhile  ", style="dim"), Text(text), width)
+    text = "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
+    yield from hang(Text("  "), Text(text, style="dim"), width)
+
+
+def _shown(shares: Mapping[str, float]) -> list[Bar]:
+    """Return the bars in order of a step; small ones are part of "other". They add up to 100%."""
+    kept = {name: share for name, share in shares.items() if share >= SMALLEST and name != "other"}
+    kept["other"] = max(1.0 - sum(kept.values()), 0.0)
+    names = [name for name in LABELS if name in kept]
+    whole = percents([kept[name] for name in names], 1.0)
+    return [Bar(LABELS[name], kept[name], percent) for name, percent in zip(names, whole, strict=True) if percent]

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Edit, Finding, Fix
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.host import starved
+from whyidle.rules.input import late_workers
+from whyidle.rules.input.late_workers import THREADS
+
+
+class CpuOversubscription(Rule):
+    """The job's processes have far more compute threads than there are CPUs, and wait for each other.
+
+    ## Why it costs time
+    Each process sizes its pool of threads (OpenMP, MKL) for the whole machine. Eight ranks or workers with a pool each
+    have eight times as many threads as CPUs. All threads of a pool have to finish before an operation does,
+    so one that gets no CPU holds up all others, which spin meanwhile and take CPU time from the rest. More cores do not
+    help.
+
+    ## How we know
+    The threads that PyTorch may use in all processes of the job are at least twice what one rank with its workers has
+    by default, the CPUs are in use, and workers or the training thread are ready to run and wait for a CPU; where
+    the workers' own waiting is hidden by the CPU time of their pools, some task of the machine does (PSI). What is
+    lost is bounded by that waiting, by the wait for workers, and for the training thread by the idle time of the GPU.
+
+    ## When to ignore it
+    Threads sleep most of the time, as in many small environments: then the CPUs are not in use.
+    """
+
+    needs = (("compute_threads", "cpus_allowed"),)
+    uses = (*late_workers.READ, *starved.READ)
+    explains = ("data_wait", "python", "dispatch", "autograd_host", "optimizer_host")
+
+    crowded = late_workers.CROWDED
+    in_use = late_workers.IN_USE
+    pressed = late_workers.PRESSED
+    delayed = late_workers.DELAYED
+    explains_enough = late_workers.EXPLAINS
+    confidence = Threshold(0.75, "probability", source="judgement, not calibrated yet: threads and waits were counted")
+    applies = Threshold(0.8, "probability", source="judgement: one variable; 1.3 and 2 times in public cases")
+    residual = Threshold(0.2, "of the wait", source="judgement: the work itself remains")
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if not late_workers.crowded(m):
+            return
+        loading = late_workers.claimed(m, THREADS)
+        training = 0.0 if late_workers.throttled(m) else starved.training_thread(m)  # the quota's, then
+        lost = loading + training
+        threads, cpus = m.number("compute_threads"), m.number("cpus_allowed")
+        yield from self.finding(
+            f"{threads:.0f} compute threads share {cpus:.0f} CPUs, which costs {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.confidence,
+            seen=(
+                f"{threads:.0f} threads of ranks and workers in {cpus:.0f} CPUs; workers wait for a CPU "
+                f"{m.get('batch_run_delay_share', 0.0):.0%} of the time that a batch takes, the training thread "
+                f"{m.get('main_run_delay_share', 0.0):.0%} of the watched time"
+            ),
+            locations=m.one("compute_threads").locations,
+            fixes=self._fixes(max(int(cpus / max(m.get("ranks_on_machine", 1.0), 1.0)), 1)),
+        )
+
+    def _fixes(self, cpus: int) -> tuple[Fix, ...]:
+        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),)
+        return (
+            Fix(
+                "give each process its part of the CPUs",
+                f"OMP_NUM_THREADS={max(cpus // 4, 1)} python train.py   # ranks x threads + workers = CPUs at most",
+                effort="setting",
+                applies=self.applies,
+                risk="work on the CPU that is large in a single process gets slower",
+                edits=edits,
+            ),
+            Fix(
+                "one thread per worker",
+                "DataLoader(..., worker_init_fn=lambda worker: torch.set_num_threads(1))\n"
+                "# OpenCV has a pool of its own: cv2.setNumThreads(0)",
+                effort="argument",
+                applies=self.applies,
+                risk="none known: workers are parallel by themselves",
+                edits=edits,
+            ),
+        )
+
+    cases = (
+        Fires(
+            "eight workers with a pool of 32 threads each",
+            compute_threads=288,
+            cpus_allowed=32,
+            num_workers=8,
+            batch_run_delay_share=0.7,
+            batch_cpu_share=0.25,
+            job_cpu_share=0.99,
+            lost_data_workers_share=0.5,
+        ),
+        Fires(
+            "eight ranks, each with a thread for every CPU",
+            compute_threads=2944,
+            cpus_allowed=368,
+            main_run_delay_share=0.25,
+            on_gpu=True,
+            utilization_mean_share=0.7,
+            job_cpu_share=0.95,
+        ),
+        Fires(
+            "two workers with a pool of eight threads each, in two CPUs",
+            compute_threads=18,
+            cpus_allowed=2,
+            num_workers=2,
+            batch_run_delay_share=0.0,
+            batch_cpu_share=1.0,
+            cpu_pressure_share=0.95,
+            job_cpu_share=0.99,
+            lost_data_workers_share=0.7,
+        ),
+        Silent(
+            "as many as by default, and busy: input.cpu_transform",
+            compute_threads=40,
+            cpus_allowed=32,
+            num_workers=8,
+            batch_run_delay_share=0.4,
+            batch_cpu_share=0.55,
+            job_cpu_share=0.97,
+            lost_data_workers_share=0.5,
+        ),
+        Silent(
+            "many threads, which sleep",
+            compute_threads=400,
+            cpus_allowed=32,
+            batch_run_delay_share=0.02,
+            job_cpu_share=0.2,
+            lost_data_workers_share=0.5,
+        ),
+        Silent(
+            "the GPU never waits",
+            compute_threads=400,
+            cpus_allowed=32,
+            main_run_delay_share=0.3,
+            on_gpu=True,
+            utilization_mean_share=0.99,
+        ),
+    )

@@ -1,0 +1,69 @@
+"""How many workers a loader takes and what they would save: the closed loop that a DataLoader is, in three limits.
+
+A step is as long as the longest of its own work, its batches shared out over the workers, and the CPU time of both
+shared out over the CPUs. That is the mean: workers hand over batches in order, so unequal ones need some workers more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Threshold
+
+READ = (
+    "batch_seconds", "batch_spread", "batch_cpu_share", "loader_batches_per_step", "watched_s", "watched_steps",
+    "cpus_allowed", "ranks_on_machine", "on_gpu",
+)  # fmt: skip
+
+SPARE = Threshold(1.15, "ratio", source="judgement: 15% more workers than the mean batch needs")
+SPREAD = Threshold(0.5, "ratio", source="sd over mean of batch times, assumed: above it prefetch matters more")
+MOST = Threshold(
+    16, "workers", source="cores per GPU of common cloud machines are 8 to 24; more needs a look at the CPUs"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to set, and what of the watched time that saves."""
+
+    workers: int
+    saved: float
+    cpus_are_the_limit: bool  # with more of them it would take more workers
+
+
+def cpus_per_rank(m: Measurements) -> int | None:
+    """Return the CPUs that one training process may use with its workers; None if not measured."""
+    if "cpus_allowed" not in m:
+        return None
+    return max(int(m.number("cpus_allowed") / max(m.get("ranks_on_machine", 1.0), 1.0)), 1)
+
+
+def plan(m: Measurements, lost: float, most: int | None = None) -> Plan | None:
+    """Return how many workers to use where `lost` of the watched time goes to waiting; None if not measured.
+
+    Args:
+        m: of the watched run; reads `READ`.
+        lost: the wait, of watched time.
+        most: workers that there is room for; by default one CPU stays with the training thread.
+    """
+    if any(name not in m for name in ("batch_seconds", "watched_s", "watched_steps")):
+        return None
+    if min(m.number(name) for name in ("batch_seconds", "watched_s", "watched_steps")) <= 0:
+        return None
+    step = m.number("watched_s") / m.number("watched_steps")
+    own = step * max(1 - lost, 0.0)
+    making = m.number("batch_seconds") * max(m.get("loader_batches_per_step", 1.0), 1.0)
+    cpus = cpus_per_rank(m)
+    room = max(most if most is not None else int(MOST) if cpus is None else cpus - 1, 1)
+    wanted = SPARE * (1 + m.get("batch_spread", SPREAD)) * making / own if own > 0 else math.inf
+    workers = room if wanted >= room else max(math.ceil(wanted), 1)
+    after = max(own, making / workers, 0.0 if cpus is None else _cpu_time(m, making, own) / cpus)
+    return Plan(workers, min(max(1 - after / step, 0.0), lost), wanted > room)
+
+
+def _cpu_time(m: Measurements, making: float, own: float) -> float:
+    """Return the seconds of one CPU that a step takes; the rest of the step counts where it runs on the CPU."""
+    on_gpu = "on_gpu" not in m or bool(m.one("on_gpu").value)
+    return making * min(m.get("batch_cpu_share", 1.0), 1.0) + (0.0 if on_gpu else own)

@@ -1,0 +1,232 @@
+"""What is said of a job by its logs: the answer in numbers and in a sentence, and what it was not enough for.
+
+The host's waits are causes only where the GPU idles meanwhile; where it has work left, they are where the host happens
+to block. Both are said wherever the host waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from whyidle.measure.step_log import WatchedJob
+from whyidle.model.evidence import Run
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary
+from whyidle.model.measurement import Measurements
+
+LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
+NAMED: Final = 0.01  # of the time: less is not named
+FEWEST_STEPS: Final = 3
+APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
+TRACE: Final = "A trace tells: whyidle run without --no-trace."
+
+
+def summarize(summary: Summary, job: WatchedJob) -> Summary:
+    """Return the summary with what the logs tell added; how long steps take comes from them."""
+    told = {m.name: m.value for m in job.measurements if not m.subject}
+
+    def number(name: str) -> float | None:
+        return float(told[name]) if name in told else None
+
+    if not job.logs:
+        return summary
+    on_gpu = told.get("on_gpu")
+    return replace(
+        summary,
+        steps=int(told["watched_steps"]),
+        steps_from=job.steps_from,
+        step_time_s=number("step_time_s"),
+        step_time_mean_s=number("step_time_mean_s"),
+        data_wait_share=number("data_wait_share"),
+        watched_s=number("watched_s"),
+        on_gpu=None if on_gpu is None else bool(on_gpu),
+        host_shares={name: float(told[f"host_{name}_share"]) for name in PHASES if f"host_{name}_share" in told},
+        lost_shares={name: float(told[f"lost_{name}_share"]) for name in LOSSES if f"lost_{name}_share" in told},
+        samples_per_s=number("samples_per_s"),
+        tokens_per_s=number("tokens_per_s"),
+        startup_s=number("startup_s"),
+        utilization_mean_share=number("utilization_mean_share"),
+    )
+
+
+def enough(summary: Summary, findings: tuple[Finding, ...]) -> bool:
+    """Say whether a job that was not traced is judged.
+
+    It is not where it waits, or its GPU rests, and nothing says why; nor where it is not known what its waits cost.
+    """
+    if any(finding.severity != "low" for finding in findings):
+        return True
+    unknown = _waits_for_data(summary) if _lost_to_data(summary) is None else 0.0
+    rests = _unexplained(summary) if summary.on_gpu else 0.0
+    return unknown < MEDIUM and _left(summary, findings) < MEDIUM and rests < 1 - UTILIZED
+
+
+def verdict(summary: Summary, findings: tuple[Finding, ...]) -> str:
+    """Return the judgement on a job of which there is no trace of the GPU, the answer first."""
+    grave = any(finding.severity != "low" for finding in findings)
+    left = _left(summary, findings)
+    said = _answer(summary, grave, sum(summary.lost_shares.values()))
+    if left >= MEDIUM and not grave:
+        said += f" Of {left:.0%} of the time this recording does not show what to change."
+    return said
+
+
+def _answer(summary: Summary, grave: bool, lost: float) -> str:
+    if summary.on_gpu:
+        return " ".join(_on_gpu(summary, grave))
+    if summary.on_gpu is None:
+        wait = summary.host_shares.get("data", 0.0)
+        return (
+            f"Each step waits for data {wait:.0%} of the time; whether a GPU works meanwhile was not recorded, so what "
+            "that costs is not known."
+        )
+    waits = list(_named(summary.lost_shares))
+    if waits and lost >= HEALTHY_IDLE:
+        return f"No GPU was used: {_listed(waits)}."
+    rest = f"waits for data, checkpoints and metrics take {_percent(lost)} of the time"
+    return (
+        f"No GPU was used: {rest}, but not all of the rest was needed."
+        if grave
+        else f"Healthy: no GPU was used; {rest}."
+    )
+
+
+def slowest(m: Measurements) -> Iterator[str]:
+    """Yield which rank waits far longer for data than all on average: in its collectives the others wait for it."""
+    ranks = m.each("host_data_share")
+    worst = max(ranks, key=lambda part: float(part.value), default=None)
+    if worst is not None and float(worst.value) - m.number("host_data_share") >= APART:
+        name = worst.subject.capitalize()
+        yield f"{name} waits longest, {float(worst.value):.0%} of the time: where ranks meet, the others wait for it."
+
+
+def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
+    """Yield what the logs of a whole run add to the verdict on its traced steps."""
+    if not summary.host_shares:
+        return
+    data = _waits_for_data(summary)
+    idle = m.get("idle_data_wait_share", 0.0)
+    lost = _lost_to_data(summary)
+    if data >= MEDIUM and (idle if lost is None else lost) < HEALTHY_IDLE:
+        yield (
+            f"The host waits for data {data:.0%} of the time, but the GPU has work meanwhile: that is where the host "
+            "happens to block, not a cause."
+        )
+    elif lost is not None and lost >= MEDIUM and idle < lost / 2:
+        yield f"Over the whole run the GPU waits for data {lost:.0%} of the time; the traced steps show {idle:.0%}."
+    for name, what, cause in (("save", "checkpoints", "checkpoint"), ("evaluation", "evaluations", "evaluation")):
+        over = summary.lost_shares.get(name, 0.0)
+        if over >= MEDIUM and m.get(f"idle_{cause}_share", 0.0) < over / 2:
+            yield f"Over the whole run {what} take another {over:.0%} of the time."
+
+
+def nothing(run: Run) -> str:
+    """Return why a watched job cannot be judged: what was seen of it, and what to do."""
+    ended = "".join(_ended(run))
+    missed = [text for node in run.nodes for text in node.not_captured]
+    if missed:
+        more = f" And {len(missed) - 1} more." if len(missed) > 1 else ""
+        return f"Cannot judge: {missed[0]}{more}{ended}"
+    if not run.logs:
+        return (
+            f"Cannot judge: no process of the job used PyTorch, as far as whyidle saw.{ended} It sees Python that is "
+            "started without -I and -E and with the environment that it was given."
+        )
+    records = sum(len(log) for log in run.logs)
+    count = len(run.logs)
+    who = f"{count} {'process' if count == 1 else 'processes'} used PyTorch"
+    if not records:
+        return (
+            f"Cannot judge: {who}, but none trained: no batch, no backward pass and no step of an optimizer was "
+            f"seen.{ended} Run the command that trains."
+        )
+    return (
+        f"Cannot judge: {who}, but fewer than {FEWEST_STEPS} steps were seen ({records:,} records).{ended} "
+        "Let it run for longer."
+    )
+
+
+def _ended(run: Run) -> Iterator[str]:
+    for node in run.nodes[:1]:
+        if node.signal:
+            yield f" The job was ended by signal {node.signal}."
+        elif node.exit_code:
+            yield f" The job ended with exit code {node.exit_code}."
+        elif node.ended is None:
+            yield " The job still runs, or its recording was cut off."
+
+
+def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
+    """Yield the sentences on a job on a GPU of which only the host's side was recorded."""
+    waits, lost = _waits_for_data(summary), _lost_to_data(summary)
+    total = sum(summary.lost_shares.values())
+    points, of = round((lost or 0.0) * 100), round(waits * 100)
+    if lost is None:
+        yield (
+            f"Each step waits for data {waits:.0%} of the time at most: whether the GPU idles meanwhile, or has work "
+            "and the host just blocks there, was not measured."
+        )
+    elif lost >= HEALTHY_IDLE:
+        yield f"Each step waits for data {waits:.0%} of the time, and the GPU idles in {points} of these {of} points."
+    elif waits >= MEDIUM:
+        yield f"The GPU hardly waits for data ({_percent(lost)} of the time)."
+        yield (
+            f"The host waits for it {waits:.0%} of the time, but the GPU has work meanwhile: that is where the host "
+            "happens to block, not a cause."
+        )
+    elif total < HEALTHY_IDLE and not grave and (summary.utilization_mean_share or 0.0) >= UTILIZED:
+        yield f"Healthy: the GPU waits for data and checkpoints {_percent(total)} of the time."
+    else:
+        yield f"The GPU waits for data {_percent(lost)} of the time."
+    others = {name: share for name, share in summary.lost_shares.items() if not name.startswith("data")}
+    waited = list(_named(others))
+    if waited:
+        yield f"Beside that, {_listed(waited)}."
+    used = summary.utilization_mean_share
+    if used is None:
+        yield "What else the GPU does was not measured."
+    elif _unexplained(summary) >= 1 - UTILIZED:
+        yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {TRACE}"
+
+
+def _left(summary: Summary, findings: tuple[Finding, ...]) -> float:
+    """Return the share of the time that is lost in waits and that no finding speaks for."""
+    return max(sum(summary.lost_shares.values()) - sum(finding.lost_share or 0.0 for finding in findings), 0.0)
+
+
+def _unexplained(summary: Summary) -> float:
+    """Return the share of the time in which NVML saw no kernel and no wait is known."""
+    if summary.utilization_mean_share is None:
+        return 0.0
+    return max(1 - summary.utilization_mean_share - sum(summary.lost_shares.values()), 0.0)
+
+
+def _waits_for_data(summary: Summary) -> float:
+    return summary.host_shares.get("data", 0.0) + summary.host_shares.get("start", 0.0)
+
+
+def _lost_to_data(summary: Summary) -> float | None:
+    """Return how much of the time the GPU waits for data; None where that was not measured."""
+    if "data_workers" not in summary.lost_shares:
+        return None
+    return sum(share for name, share in summary.lost_shares.items() if name.startswith("data"))
+
+
+def _named(lost: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+    """Yield what the time is lost to, the most first."""
+    data = sum(share for name, share in lost.items() if name.startswith("data"))
+    found = [
+        (data, "of each step waits for data"),
+        (lost.get("save", 0.0), "of the time goes into writing checkpoints"),
+        (lost.get("evaluation", 0.0), "of the time goes into data and metrics of evaluations"),
+    ]
+    yield from sorted((item for item in found if item[0] >= NAMED), key=lambda item: -item[0])
+
+
+def _listed(waits: list[tuple[float, str]]) -> str:
+    return ", ".join(f"{share:.0%} {what}" for share, what in waits)
+
+
+def _percent(share: float) -> str:
+    return "less than 1%" if share < 0.005 else f"{share:.0%}"

@@ -1,0 +1,542 @@
+"""Steps, phases and losses of a watched job: each loop by what it is known to do."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests import recorded
+from tests.recorded import GPU_OF_MACHINE, OTHER, Process, run_directory
+from whyidle.measure import measure
+from whyidle.measure.step_log.nesting import WORK, rows_of, training_thread
+from whyidle.measure.step_log.watch import watch
+from whyidle.model.evidence import Record
+from whyidle.model.finding import PHASES
+from whyidle.read import load
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Return a function that measures processes as one run: values by name, and the rest."""
+    number = itertools.count()
+
+    def read(*processes, device="cpu", **machine):
+        for process in processes:
+            if device:
+                process.setting("device", device)
+        found = measure(load(run_directory(tmp_path / str(next(number)), *processes, **machine)))
+        values = {m.name: m.value for m in found.measurements if not m.subject}
+        return values, found
+
+    return read
+
+
+def shares(values, *names):
+    return [round(values[f"host_{name}_share"], 3) for name in names]
+
+
+# steps
+
+
+def test_a_plain_loop(measured):
+    values, found = measured(Process().train(11))
+    assert found.steps_from == "Optimizer.step"
+    assert values["watched_steps"] == 10
+    assert values["step_time_s"] == pytest.approx(0.07)
+    assert values["watched_s"] == pytest.approx(0.7)
+    assert shares(values, "data", "prepare", "forward", "backward", "optimizer", "other") == [
+        round(took / 70, 3) for took in (10, 1, 20, 30, 5, 4)
+    ]
+    assert values["on_gpu"] is False
+    assert values["samples_per_s"] == pytest.approx(32 / 0.07)
+    assert "tokens_per_s" not in values
+    assert values["startup_s"] == pytest.approx(3 + 0.066)
+
+
+def test_accumulation_steps_as_often_as_the_optimizer(measured):
+    process = Process()
+    for _ in range(5):
+        for _ in range(4):
+            process.batch(10)
+            process.forward(10)
+            process.backward(10)
+        process.step(10)
+    values, _ = measured(process)
+    assert values["watched_steps"] == 4
+    assert values["step_time_s"] == pytest.approx(0.13)
+
+
+@pytest.mark.parametrize(("discriminator", "steps"), [(1, 9), (2, 19)])
+def test_a_gan_steps_as_often_as_the_more_frequent_optimizer(measured, discriminator, steps):
+    process = Process()
+    for _ in range(10):
+        for _ in range(discriminator):
+            process.batch(5)
+            process.forward(3, flags=1)  # the generator, without gradients
+            process.forward(5, module=1)
+            process.backward(5)
+            process.step(2, optimizer=0)
+        process.forward(5)
+        process.backward(5)
+        process.step(2, optimizer=1)
+    values, _ = measured(process)
+    assert values["watched_steps"] == steps
+    assert values["host_evaluation_share"] == 0
+
+
+def test_optimizers_that_take_turns_are_one(measured):
+    process = Process()
+    for fold in range(3):
+        for _ in range(5):
+            process.batch(5)
+            process.forward(5)
+            process.backward(5)
+            process.step(5, optimizer=fold)
+    assert measured(process)[0]["watched_steps"] == 14
+
+
+def test_an_optimizer_in_the_backward_pass(measured):
+    process = Process()
+    for _ in range(6):
+        process.batch(10)
+        process.forward(10)
+        with process.around(recorded.BACKWARD):
+            for optimizer in range(4):
+                process.wait(4)
+                process.step(1, optimizer)
+    values, found = measured(process)
+    assert found.steps_from == "backward"
+    assert values["watched_steps"] == 5
+    assert shares(values, "backward", "optimizer") == [0.4, 0.1]
+
+
+def test_a_closure_inside_the_step(measured):
+    process = Process()
+    for _ in range(6):
+        process.batch(10)
+        with process.around(recorded.STEP):
+            process.wait(2)
+            process.forward(20)
+            process.backward(30)
+            process.wait(8)
+    values, found = measured(process)
+    assert found.steps_from == "Optimizer.step"
+    assert values["watched_steps"] == 5
+    assert shares(values, "data", "forward", "backward", "optimizer") == [
+        round(took / 70, 3) for took in (10, 20, 30, 10)
+    ]
+
+
+def test_steps_that_a_gradient_scaler_skips_are_steps(measured):
+    process = Process()
+    for number in range(10):
+        process.batch(10)
+        process.forward(10)
+        process.backward(10)
+        if number % 3:
+            process.step(5)
+        process.put(recorded.SCALE, 1, flags=0 if number % 3 else 1)
+    values, _ = measured(process)
+    assert values["watched_steps"] == 9
+
+
+@pytest.mark.parametrize(
+    ("kinds", "source"),
+    [
+        ((recorded.BATCH, recorded.FORWARD, recorded.BACKWARD), "backward"),
+        ((recorded.BATCH, recorded.FORWARD), "DataLoader"),
+        ((recorded.FORWARD,), "forward"),
+    ],
+)
+def test_what_stands_in_for_an_optimizer(measured, kinds, source):
+    process = Process()
+    for _ in range(6):
+        for kind in kinds:
+            process.put(kind, 10, 32 << 32 if kind == recorded.BATCH else 0)
+        process.wait(10)
+    values, found = measured(process)
+    assert found.steps_from == source
+    assert values["watched_steps"] == 5
+    assert values["host_evaluation_share"] == 0  # a job that only infers evaluates nothing
+
+
+def test_marks_of_the_user_come_first(measured):
+    process = Process()
+    for _ in range(6):
+        with process.around(recorded.RANGE, flags=5):
+            process.train(2)
+    values, found = measured(process)
+    assert (found.steps_from, values["watched_steps"]) == ("ranges", 5)
+    assert shares(values, "other") == [round(4 / 70, 3)]
+
+
+def test_marks_of_a_users_profiler_are_not_those_of_the_run(measured):
+    process = Process().train(20)
+    for _ in range(5):
+        with process.around(recorded.RANGE, flags=5):
+            process.train(1)
+    values, found = measured(process.train(20))
+    assert (found.steps_from, values["watched_steps"]) == ("Optimizer.step", 44)
+
+
+def test_our_own_stalls_and_watched_steps_are_no_steps(measured):
+    process = Process().train(10)
+    process.put(recorded.PROFILE, 90, flags=1)
+    process.train(1, forward=60)
+    process.put(recorded.PROFILE, 20, flags=1)
+    process.train(3, forward=60)
+    process.put(recorded.PROFILE, 100, flags=2)
+    process.train(5)
+    start = process.now
+    process.train(1, forward=200)
+    process.put(recorded.WATCH, process.now - start, 3, at=start)
+    process.train(5)
+    values, _ = measured(process)
+    assert values["step_time_mean_s"] == pytest.approx(0.07, rel=0.01)
+    assert values["host_forward_share"] == pytest.approx(20 / 70, rel=0.02)
+    assert 15 <= values["watched_steps"] <= 19
+
+
+def test_time_in_which_records_are_missing_is_not_judged(tmp_path):
+    process = Process().train(40)
+    folder = run_directory(tmp_path, process) / "node-box"
+    (folder / f"{process.identity}.events").write_bytes(process.events(0, 40))
+    (folder / f"{process.identity}.events.tail.0").write_bytes(process.events(81, 160))
+    found = measure(load(tmp_path))
+    values = {m.name: m.value for m in found.measurements}
+    assert values["step_time_mean_s"] == pytest.approx(0.07)
+    assert any("41 of 160 records are missing" in warning for warning in found.warnings)
+
+
+# evaluation
+
+
+def test_an_evaluation_is_told_from_training(measured):
+    process = Process()
+    for _ in range(3):
+        process.iterate(20)
+        process.train(10)
+        process.batch(1, end=True)
+        process.evaluate(5)
+        process.batch(1, loader=1, end=True)
+    values, _ = measured(process)
+    assert values["evaluations"] == 2
+    assert values["epochs"] == 2
+    evaluation = 2 * (5 * 17 + 1) / 1e3
+    assert values["host_evaluation_share"] * values["watched_s"] == pytest.approx(evaluation, rel=0.02)
+    # without a GPU the loss of an evaluation is what it does beside its forward passes
+    assert values["lost_evaluation_share"] * values["watched_s"] == pytest.approx(evaluation - 0.1, rel=0.05)
+    assert values["host_data_share"] * values["watched_s"] == pytest.approx(0.29 + 0.002, rel=0.01)
+
+
+def test_a_teacher_is_part_of_the_step(measured):
+    process = Process()
+    for _ in range(8):
+        process.batch(5)
+        process.forward(7, module=1, flags=0)
+        process.forward(10)
+        process.backward(10)
+        process.step(2)
+    values, _ = measured(process)
+    assert values["host_evaluation_share"] == 0
+    assert values["host_forward_share"] == pytest.approx(0.5)
+
+
+def test_batches_that_are_fetched_ahead_go_with_their_loader(measured):
+    process = Process()
+    for _ in range(3):
+        process.batch(5)
+        for last in (False, False, False, True):
+            process.batch(5, end=last)
+            process.forward(10)
+            process.backward(10)
+            process.step(2)
+        process.batch(5, loader=1)
+        for last in (False, False, True):
+            process.batch(5, loader=1, end=last)
+            process.forward(10, flags=0)
+    values, _ = measured(process)
+    assert values["host_data_share"] * values["watched_s"] == pytest.approx((3 + 5 + 5) * 0.005)
+    assert values["host_evaluation_share"] * values["watched_s"] == pytest.approx(2 * (4 * 5 + 30) / 1e3)
+
+
+def test_evaluation_without_batches(measured):
+    process = Process()
+    for _ in range(3):
+        for _ in range(10):
+            process.forward(10)
+            process.backward(10)
+            process.step(2)
+        for _ in range(4):
+            process.forward(10, flags=0)
+    assert measured(process)[0]["evaluations"] == 2
+
+
+def test_acting_in_an_environment_is_no_evaluation(measured):
+    process = Process()
+    for _ in range(4):
+        for _ in range(6):
+            process.forward(2, flags=0)
+            process.put(recorded.ENVIRONMENT, 8, 1)
+        for _ in range(3):
+            process.forward(10)
+            process.backward(10)
+            process.step(5)
+    values, _ = measured(process)
+    assert values["host_evaluation_share"] == 0
+    assert values["host_environment_share"] * values["watched_s"] == pytest.approx(3 * 6 * 8 / 1e3)
+
+
+def test_a_range_that_is_named_for_evaluation(measured):
+    process = Process().train(5)
+    with process.around(recorded.RANGE, flags=1):
+        process.train(1)
+    process.train(5)
+    values, _ = measured(process)
+    assert values["host_evaluation_share"] * values["watched_s"] == pytest.approx(0.07, rel=0.01)
+
+
+# losses
+
+
+def test_without_a_gpu_a_wait_is_lost(measured):
+    values, _ = measured(Process().train(20))
+    assert values["lost_data_zero_share"] == pytest.approx(1 / 7)
+    assert values["lost_data_workers_share"] == 0
+    assert values["lost_data_first_share"] == 0
+
+
+def test_on_a_gpu_only_what_the_gpu_waits_is_lost(measured):
+    values, _ = measured(Process().train(20, data=35, idle=5, workers=True), device="cuda:0")
+    assert values["on_gpu"] is True
+    assert values["host_data_share"] == pytest.approx(35 / 95)
+    assert values["lost_data_workers_share"] == pytest.approx(5 / 95)
+
+
+def test_without_the_gpus_own_time_nothing_is_said_to_be_lost(measured):
+    values, _ = measured(Process().train(20, data=35), device="cuda:0")
+    assert "lost_data_zero_share" not in values
+    assert "lost_data_other_share" in values  # there is none: every step has a batch
+    assert values["host_data_share"] > 0.3
+
+
+def test_a_gpu_that_waits_longer_than_its_host_waits_as_long(measured):
+    values, _ = measured(Process().train(20, data=10, idle=50), device="cuda:0")
+    assert values["lost_data_zero_share"] == pytest.approx(1 / 7)
+
+
+def test_what_is_not_timed_on_the_gpu_is_taken_as_like_the_rest(measured):
+    process = Process()
+    for _ in range(10):
+        process.train(2, idle=5).train(1)
+    values, _ = measured(process, device="cuda:0")
+    assert values["lost_data_zero_share"] == pytest.approx(0.5 / 7, rel=0.02)
+
+
+def test_the_first_batch_of_an_epoch_costs_what_it_takes_beyond_others(measured):
+    process = Process()
+    for _ in range(4):
+        process.iterate(30, workers=2)
+        process.train(1, data=110, workers=True)
+        process.train(9, data=10, workers=True)
+        process.batch(5, workers=True, end=True)
+    values, _ = measured(process)
+    watched = values["watched_s"]
+    assert values["lost_data_first_share"] * watched == pytest.approx(3 * (0.030 + 0.1 + 0.005))
+    assert values["lost_data_workers_share"] * watched == pytest.approx(39 * 0.01)
+    assert values["num_workers"] == 2
+    total = sum(values[f"lost_data_{name}_share"] for name in ("zero", "workers", "first", "other"))
+    assert total == pytest.approx(values["host_data_share"] + values["host_start_share"])
+
+
+def test_data_that_comes_from_no_dataloader(measured):
+    def job():
+        process = Process()
+        for _ in range(20):
+            process.wait(40)
+            process.forward(20)
+            process.backward(30)
+            process.step(5)
+        return process
+
+    values, found = measured(job())
+    assert values["lost_data_other_share"] == pytest.approx(40 / 95)
+    assert values["host_other_share"] == pytest.approx(40 / 95)
+    assert "data_wait_share" not in values
+    assert any("no DataLoader" in warning for warning in found.warnings)
+    values, found = measured(job(), device="cuda:0")  # where the host may wait for the GPU instead
+    assert "lost_data_other_share" not in values
+    assert found.warnings == ()
+
+
+def test_pauses_that_are_rare_are_not_data(measured):
+    process = Process()
+    for number in range(20):
+        process.wait(400 if number % 10 == 0 else 1)
+        process.forward(20)
+        process.backward(30)
+        process.step(5)
+    assert measured(process)[0]["lost_data_other_share"] == 0
+
+
+def test_a_range_for_loading_is_data(measured):
+    process = Process()
+    for _ in range(10):
+        process.put(recorded.RANGE, 30, flags=4)
+        process.forward(20)
+        process.backward(20)
+        process.step(10)
+    values, _ = measured(process)
+    assert values["host_data_share"] == values["lost_data_other_share"] == pytest.approx(3 / 8)
+
+
+def test_a_loader_in_another_thread_is_no_wait(measured):
+    process = Process()
+    for number in range(40):
+        begins = process.now
+        process.forward(20 if number % 2 else 30)
+        process.backward(20 if number % 2 else 30)
+        process.step(5 if number % 2 else 10)
+        if number % 2 == 0:
+            process.thread = OTHER
+            process.put(recorded.BATCH, process.now - begins, 32 << 32, at=begins)
+            process.thread = recorded.MAIN
+    values, _ = measured(process)
+    assert values["host_data_share"] == 0
+    assert values["lost_data_zero_share"] == 0
+    assert values["loading_thread_slowdown"] == pytest.approx(70 / 45)
+
+
+def test_checkpoints(measured):
+    process = Process()
+    for _ in range(4):
+        process.train(5)
+        for _ in range(3):
+            process.save(20, size=2_000_000)
+    values, _ = measured(process)
+    assert values["saves"] == 3
+    assert values["save_bytes_per_s"] == pytest.approx(1e8)
+    assert values["lost_save_share"] == values["host_save_share"] == pytest.approx(0.18 / values["watched_s"])
+
+
+def test_a_checkpoint_that_the_gpu_works_through(measured):
+    process = Process()
+    for _ in range(4):
+        process.train(5, idle=0)
+        with process.around(recorded.RANGE, flags=2):
+            process.save(60, idle=15)
+    values, _ = measured(process, device="cuda")
+    assert values["host_save_share"] * values["watched_s"] == pytest.approx(0.18)
+    assert values["lost_save_share"] * values["watched_s"] == pytest.approx(0.045)
+
+
+def test_garbage_collection_is_a_phase_whatever_it_interrupts(measured):
+    process = Process()
+    for _ in range(5):
+        process.train(3)
+        with process.around(recorded.BATCH, 32 << 32):
+            process.wait(4)
+            process.put(recorded.COLLECT, 6, 2)
+        process.put(recorded.COLLECT, 3, 0)
+        process.forward(20)
+        process.backward(30)
+        process.step(5)
+    values, _ = measured(process)
+    assert values["host_gc_share"] * values["watched_s"] == pytest.approx(5 * 0.009)
+    assert values["gc_collections"] == 5
+    assert values["lost_data_zero_share"] * values["watched_s"] == pytest.approx(14 * 0.01 + 5 * 0.004)
+
+
+# ranks
+
+
+def test_ranks_are_weighed_and_the_one_that_waits_most_gives_the_place(measured):
+    first, second = Process(0, 10, 2).train(21), Process(1, 11, 2).train(11, data=40)
+    for process, where in ((first, "train.py:1"), (second, "slow.py:9")):
+        process.loaders.append({"loader": 0, "where": where, "num_workers": 0})
+    values, found = measured(first, second)
+    m = found.measurements
+    data = m.one("host_data_share")
+    assert data.value == pytest.approx((20 * 10 + 10 * 40) / (20 * 70 + 10 * 100))
+    assert [(place.file, place.line) for place in data.locations] == [("slow.py", 9)]
+    assert {part.subject: part.value for part in m.each("host_data_share")} == {
+        "rank 0": pytest.approx(1 / 7),
+        "rank 1": pytest.approx(0.4),
+    }
+    assert values["samples_per_s"] == pytest.approx(32 / 0.07 + 32 / 0.1)
+    assert values["watched_steps"] == 15
+
+
+def test_phases_of_the_run_sum_to_one(measured):
+    values, _ = measured(Process(0, 10, 2).train(21), Process(1, 11, 2).train(11, data=40))
+    assert sum(values[f"host_{name}_share"] for name in PHASES) == pytest.approx(1)
+
+
+# laws
+
+
+RECORD = st.tuples(
+    st.sampled_from([int(kind) for kind in Record]),
+    st.integers(0, 60),  # start, ms
+    st.integers(0, 30),  # duration, ms
+    st.integers(0, 7),  # flags
+    st.integers(0, 3),  # value
+    st.sampled_from([recorded.MAIN, OTHER]),
+)
+LAW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+
+
+def log_of(tmp_path, records):
+    process = Process()
+    for kind, start, took, flags, value, thread in records:
+        process.thread = thread
+        process.put(kind, took, value, flags, at=start)
+    (log,) = load(run_directory(tmp_path, process)).logs
+    return log
+
+
+@given(st.lists(RECORD, max_size=40))
+@LAW
+def test_phases_are_exclusive_and_sum_to_one(tmp_path, records):
+    w = watch(log_of(tmp_path, records), None)
+    if w is not None:
+        assert set(w.shares) == set(PHASES)
+        assert sum(w.shares.values()) == pytest.approx(1)
+        assert min(w.shares.values()) >= 0
+
+
+@given(st.lists(RECORD, min_size=1, max_size=40))
+@LAW
+def test_each_moment_belongs_to_one_record(tmp_path, records):
+    log = log_of(tmp_path, records)
+    thread = training_thread(log)
+    if thread is None:
+        return
+    rows = rows_of(log, thread)
+    assert (rows.piece_end > rows.piece_start).all()
+    assert (rows.piece_start[1:] == rows.piece_end[:-1]).all()
+    busy = sum(rows.piece_end[rows.piece_of >= 0] - rows.piece_start[rows.piece_of >= 0])
+    covered = {
+        ms for start, end in zip(rows.start, rows.end, strict=True) for ms in range(start // 10**6, end // 10**6)
+    }
+    assert busy == len(covered) * 10**6
+    assert set(np.unique(rows.kind)) <= set(WORK)
+
+
+@given(st.lists(RECORD, max_size=40), st.sampled_from(["cpu", "cuda", None]))
+@LAW
+def test_losses_are_part_of_the_time(tmp_path, records, device):
+    process = Process()
+    if device:
+        process.setting("device", device)
+    for kind, start, took, flags, value, thread in records:
+        process.thread = thread
+        process.put(kind, took, value, flags, at=start)
+    run = load(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE]))
+    for m in measure(run).measurements:
+        if m.unit == "of watched" and not isinstance(m.value, str):
+            assert 0 <= m.value <= 1 + 1e-9, m.name

@@ -1,0 +1,65 @@
+"""How many workers a loader takes, on jobs of which the answer can be reckoned by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from whyidle.model.evidence import Value
+from whyidle.model.measurement import Measurement, Measurements
+from whyidle.rules import ask
+from whyidle.rules.input.loader_model import cpus_per_rank, plan
+
+# A step of 100 ms, of which 80 ms are waiting; a batch takes 80 ms and does not vary.
+SLOW: dict[str, Value] = {
+    "watched_s": 100.0, "watched_steps": 1000, "batch_seconds": 0.08, "batch_spread": 0.0, "batch_cpu_share": 1.0,
+}  # fmt: skip
+
+
+def measurements(given: dict[str, Value]) -> Measurements:
+    return Measurements(Measurement(name, value) for name, value in given.items())
+
+
+@pytest.mark.parametrize(
+    ("change", "workers", "saved", "limited"),
+    [
+        ({}, 5, 0.8, False),  # 1.15 x 80 ms / 20 ms, rounded up
+        ({"batch_spread": 1.0}, 10, 0.8, False),
+        ({"loader_batches_per_step": 2.0}, 10, 0.8, False),
+        ({"cpus_allowed": 4}, 3, 1 - 0.08 / 3 / 0.1, True),  # one CPU stays with the training thread
+        ({"cpus_allowed": 16, "ranks_on_machine": 4}, 3, 1 - 0.08 / 3 / 0.1, True),
+        ({"cpus_allowed": 2}, 1, 0.2, True),
+        ({"cpus_allowed": 1, "on_gpu": False}, 1, 0.0, True),  # 80 ms and 20 ms of one CPU are 100 ms
+        ({"cpus_allowed": 2, "on_gpu": False}, 1, 0.2, True),
+    ],
+)
+def test_workers(change: dict[str, Value], workers: int, saved: float, limited: bool) -> None:
+    found = plan(measurements(SLOW | change), 0.8)
+    assert found is not None
+    assert (found.workers, found.cpus_are_the_limit) == (workers, limited)
+    assert found.saved == pytest.approx(saved)
+
+
+@pytest.mark.parametrize("missing", ["batch_seconds", "watched_s", "watched_steps"])
+def test_without_its_numbers_there_is_no_plan(missing: str) -> None:
+    assert plan(measurements({name: value for name, value in SLOW.items() if name != missing}), 0.5) is None
+    assert plan(measurements(SLOW | {missing: 0}), 0.5) is None
+
+
+def test_cpus_are_shared_by_ranks() -> None:
+    assert cpus_per_rank(measurements({})) is None
+    assert cpus_per_rank(measurements({"cpus_allowed": 64, "ranks_on_machine": 8})) == 8
+    assert cpus_per_rank(measurements({"cpus_allowed": 2, "ranks_on_machine": 8})) == 1
+
+
+def test_a_finding_tells_the_number_to_set() -> None:
+    (zero,) = ask(measurements(SLOW | {"lost_data_zero_share": 0.8, "cpus_allowed": 32}))[0]
+    assert "num_workers=5," in zero.fixes[0].change
+    late = SLOW | {"lost_data_workers_share": 0.5, "batch_seconds": 0.2, "num_workers": 2, "cpus_allowed": 32}
+    (few,) = [found for found in ask(measurements(late))[0] if found.rule == "input.workers_too_few"]
+    assert "num_workers=5," in few.fixes[0].change
+
+
+def test_enough_workers_that_take_unequal_time_need_more_batches_ahead() -> None:
+    late = SLOW | {"lost_data_workers_share": 0.1, "num_workers": 8, "prefetch_factor": 4, "cpus_allowed": 32}
+    (few,) = [found for found in ask(measurements(late))[0] if found.rule == "input.workers_too_few"]
+    assert [fix.change for fix in few.fixes] == ["DataLoader(..., prefetch_factor=8)"]

@@ -1,0 +1,202 @@
+"""Verdicts on jobs that were watched: what is said of the host's waits, and when nothing can be said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.recorded import BEGAN, GPU_OF_MACHINE, MS, Process, run_directory
+from whyidle.diagnosis import diagnose
+from whyidle.render import render
+
+BLOCKS = "that is where the host happens to block, not a cause"
+
+
+def job(tmp_path, *, device="cuda:0", epochs=3, utilization=None, **train):
+    process = Process().setting("device", device)
+    for _ in range(epochs):
+        process.train(20, **train)
+    gpus = [] if device == "cpu" else [GPU_OF_MACHINE]
+    csv = {}
+    if utilization is not None:
+        rows = [(BEGAN + round(ms * MS), 0, utilization, 1) for ms in range(0, round(process.now), 100)]
+        csv["gpu.csv"] = (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)
+    return run_directory(tmp_path / "run", process, gpus=gpus, csv=csv)
+
+
+def test_a_job_without_a_gpu(tmp_path):
+    report = diagnose(job(tmp_path, device="cpu", data=40))
+    assert report.summary.verdict.startswith("No GPU was used: 40% of each step waits for data.")
+    assert report.summary.gpu_idle_share is None
+    assert report.summary.lost_shares["data_zero"] == pytest.approx(0.4)
+    assert sum(report.summary.host_shares.values()) == pytest.approx(1)
+    assert not report.healthy
+
+
+def test_small_losses_that_findings_speak_for_are_judged(tmp_path):
+    process = Process().setting("device", "cpu")
+    for _ in range(10):
+        process.train(10, data=0)
+        process.save(24)
+    report = diagnose(run_directory(tmp_path, process))
+    assert {finding.rule for finding in report.findings} == {"pause.checkpoint_sync"}
+    assert report.judged
+    assert report.exit_code == 0
+    assert "4% of the time goes into writing checkpoints" in report.summary.verdict
+
+
+def test_a_healthy_job_without_a_gpu(tmp_path):
+    report = diagnose(job(tmp_path, device="cpu", data=1))
+    assert report.summary.verdict == (
+        "Healthy: no GPU was used; waits for data, checkpoints and metrics take 2% of the time."
+    )
+    assert report.healthy
+    assert report.exit_code == 0
+    assert "step  " not in render(report)  # the picture is for those who have something to look for
+
+
+def test_a_gpu_that_waits_with_its_host(tmp_path):
+    report = diagnose(job(tmp_path, data=40, idle=38))
+    assert report.summary.verdict.startswith(
+        "Each step waits for data 40% of the time, and the GPU idles in 38 of these 40 points."
+    )
+
+
+def test_a_host_that_blocks_while_the_gpu_works(tmp_path):
+    report = diagnose(job(tmp_path, data=40, idle=0, utilization=99))
+    assert "The host waits for it 40% of the time" in report.summary.verdict
+    assert BLOCKS in report.summary.verdict
+    assert report.healthy  # the GPU works all the time
+    assert report.run.gpus[0].name == GPU_OF_MACHINE["name"]
+
+
+def test_waits_of_the_host_alone_are_an_upper_bound(tmp_path):
+    report = diagnose(job(tmp_path, data=40))
+    assert "40% of the time at most" in report.summary.verdict
+    assert set(report.summary.lost_shares) == {"data_other", "save", "evaluation"}
+    assert not report.judged
+    assert "GPU idle meanwhile  waiting for data not measured" in render(report)
+
+
+def test_a_gpu_that_rests_for_no_known_reason_is_not_judged(tmp_path):
+    report = diagnose(job(tmp_path, data=1, idle=1, utilization=40))
+    assert "NVML saw kernels 40% of the time" in report.summary.verdict
+    assert not report.judged
+    assert not report.healthy
+    assert report.exit_code == 2
+
+
+def test_a_gpu_that_is_used_is_healthy(tmp_path):
+    report = diagnose(job(tmp_path, data=1, idle=0, utilization=97))
+    assert report.summary.verdict.startswith("Healthy: the GPU waits for data and checkpoints less than 1%")
+    assert report.healthy
+
+
+def test_a_job_of_which_nothing_tells_where_it_computes(tmp_path):
+    process = Process().train(20)
+    report = diagnose(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE]))
+    assert "whether a GPU works meanwhile was not recorded" in report.summary.verdict
+    assert not report.healthy
+
+
+def test_a_job_that_never_trains(tmp_path):
+    ended = {"mono_ns": BEGAN, "exit_code": 3, "signal": None}
+    report = diagnose(run_directory(tmp_path, Process(), told={"ended": ended}))
+    assert report.summary.verdict == (
+        "Cannot judge: 1 process used PyTorch, but none trained: no batch, no backward pass and no step of an "
+        "optimizer was seen. The job ended with exit code 3. Run the command that trains."
+    )
+    assert report.exit_code == 2
+
+
+def test_a_job_without_pytorch(tmp_path):
+    report = diagnose(run_directory(tmp_path))
+    assert report.summary.verdict.startswith("Cannot judge: no process of the job used PyTorch")
+
+
+def test_a_job_of_two_steps(tmp_path):
+    report = diagnose(run_directory(tmp_path, Process().train(2)))
+    assert "fewer than 3 steps were seen" in report.summary.verdict
+
+
+def test_processes_that_could_not_be_watched(tmp_path):
+    missed = [{"pid": 7, "command": ["python", "-I", "x.py"], "why": "started with -I", "hint": "Start it without"}]
+    report = diagnose(run_directory(tmp_path, told={"not_captured": missed}))
+    assert report.summary.verdict == (
+        "Cannot judge: process 7 (python -I x.py) was not watched: started with -I. Start it without."
+    )
+
+
+def test_a_killed_job_says_so(tmp_path):
+    ended = {"mono_ns": BEGAN, "exit_code": None, "signal": 9}
+    report = diagnose(run_directory(tmp_path, told={"ended": ended}))
+    assert "ended by signal 9" in report.summary.verdict
+    assert "still runs" in diagnose(run_directory(tmp_path, told={"ended": None})).summary.verdict
+
+
+def trace(steps=6, step=70, busy=60):
+    """Return a Kineto trace of steps with one kernel each, launched by an operator; ms."""
+    events = []
+    for number in range(steps):
+        begin = (number + 1) * step * 1000
+        events.append(slice_("user_annotation", f"ProfilerStep#{number}", begin, step * 1000))
+        for half in range(2):
+            start = begin + half * 500 * busy
+            correlation = number * 2 + half + 1
+            launch = {"correlation": correlation}
+            events.append(slice_("cuda_runtime", "cudaLaunchKernel", start - 50, 5, **launch))
+            events.append(slice_("kernel", "gemm", start, 500 * busy, pid=0, stream=7, device=0, **launch))
+    return {"distributedInfo": {"rank": 0}, "traceEvents": events}
+
+
+def slice_(category, name, start, took, pid=1, **args):
+    tid = 7 if category == "kernel" else 1
+    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": took, "args": args}
+
+
+def with_trace(run, content):
+    (next(run.glob("node-*")) / "trace-rank0-4000-1.json").write_text(json.dumps(content))
+    return run
+
+
+def test_trace_and_log_together(tmp_path):
+    report = diagnose(with_trace(job(tmp_path, data=10, idle=0), trace()))
+    summary = report.summary
+    assert summary.gpu_busy_share == pytest.approx(60 / 70, abs=0.01)  # of the trace
+    assert summary.steps == 59  # of the log
+    assert summary.step_time_s == pytest.approx(0.07)
+    assert summary.data_wait_share == pytest.approx(1 / 7)
+    assert BLOCKS in summary.verdict
+    assert [file.kind for file in report.run.evidence] == ["kineto", "whyidle run"]
+    assert not [warning for warning in report.warnings if "typical" in warning]
+
+
+def test_traced_steps_that_are_not_typical(tmp_path):
+    report = diagnose(with_trace(job(tmp_path, data=40, idle=40), trace()))
+    assert any("the traced steps take 70 ms, the median step of the run 100 ms" in text for text in report.warnings)
+    assert "Over the whole run the GPU waits for data 40% of the time; the traced steps show 0%." in (
+        report.summary.verdict
+    )
+    assert not report.healthy
+
+
+def test_a_trace_without_gpu_work_leaves_the_log(tmp_path):
+    content = {"traceEvents": [slice_("cpu_op", "aten::mm", 0, 10)]}
+    report = diagnose(with_trace(job(tmp_path, device="cpu", data=1), content))
+    assert report.summary.verdict.startswith("Healthy: no GPU was used")
+
+
+def test_several_ranks(tmp_path):
+    processes = [Process(rank, 4000 + rank, 2).train(20, data=40).setting("device", "cpu") for rank in range(2)]
+    report = diagnose(run_directory(tmp_path, *processes))
+    assert [file.rank for file in report.run.evidence] == [0, 1]
+    assert report.run.world_size == 2
+    assert "waits longest" not in report.summary.verdict
+
+
+def test_a_rank_that_waits_for_data_holds_up_the_others(tmp_path):
+    first = Process(0, 10, 2).setting("device", "cpu").train(20, data=1, backward=69)
+    second = Process(1, 11, 2).setting("device", "cpu").train(20, data=40, backward=30)
+    verdict = diagnose(run_directory(tmp_path, first, second)).summary.verdict
+    assert verdict.endswith("Rank 1 waits longest, 40% of the time: where ranks meet, the others wait for it.")
