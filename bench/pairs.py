@@ -61,10 +61,10 @@ PAIRS: dict[str, tuple[Cell, ...]] = {
     "threads": (
         Cell(
             "eight-each",
-            "--workers 2 --persistent --threads 8 --transform-ms 40 --compute-ms 20",
+            "--workers 2 --persistent --products --threads 8 --transform-ms 16 --compute-ms 40",
             "host.cpu_oversubscription",
         ),
-        Cell("one-each", "--workers 2 --persistent --threads 1 --transform-ms 4 --compute-ms 20", None),
+        Cell("one-each", "--workers 2 --persistent --products --threads 1 --transform-ms 16 --compute-ms 40", None),
     ),
     "epochs": (
         Cell("again", "--workers 2 --epoch 20 --start-ms 300 --compute-ms 20", "input.worker_startup"),

@@ -61,10 +61,11 @@ class Process:
         yield
         self.put(kind, self.now - start, value, flags, at=start)
 
-    def batch(self, took, *, loader=0, samples=32, tokens=0, workers=False, end=False, idle=None):
-        """Add a wait for a batch; `idle` is how long its GPU waited meanwhile, ms."""
+    def batch(self, took, *, loader=0, samples=32, tokens=0, workers=False, end=False, idle=None, computed=None):
+        """Add a wait for a batch; `idle`: of its GPU meanwhile, ms; `computed`: part of it that the thread computed."""
         value = loader << 56 | samples << 32 | tokens
-        sequence = self.put(BATCH, took, value, (2 if workers else 0) | (1 if end else 0))
+        told = 0 if computed is None else 1 + round(computed * 62) << 2
+        sequence = self.put(BATCH, took, value, (2 if workers else 0) | (1 if end else 0) | told)
         if idle is not None:
             self.put(GPU, idle, sequence, at=self.now)
 

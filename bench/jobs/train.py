@@ -13,6 +13,7 @@ import multiprocessing
 import socket
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -21,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 
 BATCH = 8
 WIDTH = 64
+SIDE = 256
 ANSWER = 4096  # bytes of a sample in the store
 
 
@@ -35,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--transform-ms", type=float, default=0)
     parser.add_argument("--fetch-ms", type=float, default=0)
     parser.add_argument("--threads", type=int, default=1, help="that PyTorch may use, in the job and in each worker")
+    parser.add_argument("--products", action="store_true", help="compute by matrix products, which use these threads")
     parser.add_argument("--save-every", type=int, default=0, help="steps between checkpoints; 0 is never")
     parser.add_argument("--save-mb", type=float, default=20)
     parser.add_argument("--evaluate-every", type=int, default=0, help="epochs between evaluations; 0 is never")
@@ -46,6 +49,27 @@ def burn(ms: float) -> None:
     until = time.thread_time() + ms / 1000
     while time.thread_time() < until:
         sum(range(500))
+
+
+def multiply(times: int) -> None:
+    """Compute with operators that use all threads they are given."""
+    matrix = torch.ones(SIDE, SIDE)
+    for _ in range(times):
+        torch.mm(matrix, matrix)
+
+
+def work(ms: float, products: float | None) -> Callable[[], None]:
+    """Return what costs so long; `products` is how many matrix products one thread makes in a millisecond."""
+    return partial(burn, ms) if products is None else partial(multiply, max(round(ms * products), 1))
+
+
+def speed() -> float:
+    """Return how many matrix products one thread makes in a millisecond."""
+    torch.set_num_threads(1)
+    multiply(5)
+    began = time.thread_time()
+    multiply(20)
+    return 20 / ((time.thread_time() - began) * 1000)
 
 
 def serve(ms: float) -> int:
@@ -69,8 +93,8 @@ def serve(ms: float) -> int:
 class Samples(Dataset):
     """Samples that cost what they are told to cost, and a store that they may come from."""
 
-    def __init__(self, count: int, transform_ms: float, port: int | None) -> None:
-        self.count, self.transform_ms, self.port = count, transform_ms, port
+    def __init__(self, count: int, transform: Callable[[], None], port: int | None) -> None:
+        self.count, self.transform, self.port = count, transform, port
         self.connection: socket.socket | None = None
 
     def __len__(self) -> int:
@@ -79,8 +103,7 @@ class Samples(Dataset):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if self.port is not None:
             self.read()
-        if self.transform_ms:
-            self.decode()
+        self.transform()
         return torch.full((WIDTH,), float(index % 7)), index % 10
 
     def read(self) -> bytes:
@@ -92,25 +115,17 @@ class Samples(Dataset):
             got += self.connection.recv(ANSWER)
         return got
 
-    def decode(self) -> None:
-        if torch.get_num_threads() > 1:  # a transform whose operators use all threads they are given
-            until = time.perf_counter() + self.transform_ms / 1000 / BATCH
-            while time.perf_counter() < until:
-                torch.mm(torch.ones(192, 192), torch.ones(192, 192))
-        else:
-            burn(self.transform_ms / BATCH)
-
 
 class Model(nn.Module):
     """A perceptron that computes for as long as it is told, besides."""
 
-    def __init__(self, ms: float) -> None:
+    def __init__(self, compute: Callable[[], None]) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(WIDTH, 256), nn.ReLU(), nn.Linear(256, 10))
-        self.ms = ms
+        self.compute = compute
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        burn(self.ms)
+        self.compute()
         return self.layers(x)
 
 
@@ -124,9 +139,10 @@ def start_worker(options: argparse.Namespace, _: int) -> None:
 def main() -> None:
     options = arguments()
     torch.manual_seed(0)
+    products = speed() if options.products else None
     torch.set_num_threads(options.threads)
     port = serve(options.fetch_ms / BATCH) if options.fetch_ms else None
-    data = Samples(options.epoch * BATCH, options.transform_ms, port)
+    data = Samples(options.epoch * BATCH, work(options.transform_ms / BATCH, products), port)
     loader = DataLoader(
         data,
         BATCH,
@@ -134,9 +150,9 @@ def main() -> None:
         persistent_workers=options.persistent and options.workers > 0,
         worker_init_fn=partial(start_worker, options),
         # OpenMP's threads do not survive a fork
-        multiprocessing_context="spawn" if options.workers and options.threads > 1 else None,
+        multiprocessing_context="spawn" if options.workers and options.products else None,
     )
-    model = Model(options.compute_ms)
+    model = Model(work(options.compute_ms, products))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     ballast = torch.zeros(int(options.save_mb * 1e6 / 4))
     step = epoch = 0

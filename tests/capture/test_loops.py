@@ -149,7 +149,9 @@ def test_loaders_and_batches_say_what_they_are(loops: dict[str, tuple[Record, ..
 
 
 def test_workers_are_told(loops: dict[str, tuple[Record, ...]]) -> None:
-    assert {record.flags for record in of("BATCH", loops["persistent"])} == {2}
+    flags = [record.flags for record in of("BATCH", loops["persistent"])]
+    assert {told & 3 for told in flags} == {2}
+    assert all(1 <= told >> 2 <= 63 for told in flags)  # the part of the time in which the thread computed is known
     assert {record.flags for record in of("BATCH", loops["plain"])} == {0}
     assert [record.value & 0xFFFFFFFF for record in of("ITERATE", loops["persistent"])] == [1, 1, 1]
     assert len({record.loader for record in of("ITERATE", loops["persistent"])}) == 1

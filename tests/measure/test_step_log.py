@@ -317,6 +317,21 @@ def test_on_a_gpu_only_what_the_gpu_waits_is_lost(measured):
     assert values["lost_data_workers_share"] == pytest.approx(5 / 95)
 
 
+def test_receiving_a_batch_that_is_ready_is_no_wait(measured):
+    """Workers that deliver in time leave the training thread the unpacking; more of them would not help."""
+    values, _ = measured(Process().train(20, workers=True, computed=1.0))
+    assert shares(values, "data", "prepare") == [0.0, round(11 / 70, 3)]
+    assert values["lost_data_workers_share"] == 0
+    values, _ = measured(Process().train(20, workers=True, computed=0.5))
+    assert shares(values, "data", "prepare") == [round(5 / 70, 3), round(6 / 70, 3)]
+    assert values["lost_data_workers_share"] == pytest.approx(5 / 70)
+
+
+def test_what_the_gpu_waits_while_its_host_unpacks_is_no_shortage_of_workers(measured):
+    values, _ = measured(Process().train(20, data=35, idle=35, workers=True, computed=0.5), device="cuda:0")
+    assert values["lost_data_workers_share"] == pytest.approx(17.5 / 95, rel=0.02)
+
+
 def test_without_the_gpus_own_time_nothing_is_said_to_be_lost(measured):
     values, _ = measured(Process().train(20, data=35), device="cuda:0")
     assert "lost_data_zero_share" not in values

@@ -20,6 +20,7 @@ _MAGIC = b"WHYIDLE1"
 _HEADER_BYTES = 4096
 _RECORD = struct.Struct("<BBHIqqq")
 _END_OF_DATA = 1
+_COMPUTED, _FULL = 2, 62  # of a batch: the part of its time in which the thread computed
 _GRADIENTS = 2
 
 
@@ -64,7 +65,8 @@ class Loop:
         ends = record.kind == Record.BATCH and record.flags & _END_OF_DATA
         self.counts[record.kind] += not ends
         if record.kind == Record.BATCH:
-            self._open.wait_ns += record.duration
+            computed = max((record.flags >> _COMPUTED) - 1, 0) / _FULL
+            self._open.wait_ns += round(record.duration * (1 - computed))
             if not ends:
                 self._open.samples += record.value >> 32 & 0xFFFFFF
                 self._open.tokens += record.value & 0xFFFFFFFF

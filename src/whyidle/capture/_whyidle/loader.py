@@ -1,7 +1,8 @@
 """DataLoader iteration: BATCH for each `next()`, ITERATE for each epoch's start, whoever iterates and wherever.
 
 All iterators of torch, and those of torchdata, derive from one class. Samples and tokens are read off the shapes of
-the batch, and left unknown where shapes do not tell.
+the batch, and left unknown where shapes do not tell. Of a loader with workers the thread's CPU time is taken, too:
+receiving a batch that is ready is work, not waiting, and more workers would not make it less.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from _whyidle import hooks, record
 from _whyidle.ring import BATCH, ITERATE
 
 END, WORKERS = 1, 2  # flags
+COMPUTED, FULL = 2, 62  # flags from bit 2 on: 1 + the part of the time in which the thread computed, in 62nds
 LAST = 127  # the value is signed: the last number that fits, and all loaders after it
 _known: dict[int, tuple[Any, int]] = {}  # id of a loader -> (weak reference, number)
 _holders: dict[Any, tuple[Any, int]] = {}  # what a loader looks like -> (weak reference to the last such, number)
@@ -41,14 +43,15 @@ def _hook_next(iterator: Any, is_compiling: Any) -> None:
             return original(self)
         tokens = hooks.before_wait(BATCH) if hooks.waits else None
         sequence = -1
+        computed = thread_time_ns() if getattr(self, "_num_workers", 0) else -1
         start = perf_counter_ns()
         try:
             batch = original(self)
-            sequence = _put(self, start, perf_counter_ns(), batch, 0)
+            sequence = _put(self, start, perf_counter_ns(), batch, 0, computed)
             return batch
         except BaseException as error:
             if isinstance(error, StopIteration):
-                sequence = _put(self, start, perf_counter_ns(), None, END)
+                sequence = _put(self, start, perf_counter_ns(), None, END, computed)
             hooks.hide(error)
             raise
         finally:
@@ -58,13 +61,14 @@ def _hook_next(iterator: Any, is_compiling: Any) -> None:
     hooks.replace(iterator, "__next__", __next__)
 
 
-def _put(iterator: Any, start: int, end: int, batch: Any, flags: int) -> int:
+def _put(iterator: Any, start: int, end: int, batch: Any, flags: int, computed: int) -> int:
     value = 0
     try:
+        if computed >= 0:
+            part = (thread_time_ns() - computed) * FULL // max(end - start, 1)
+            flags |= WORKERS | 1 + min(part, FULL) << COMPUTED
         loader, batch_size = getattr(iterator, "_whyidle", (0, None))
         value = loader << 56
-        if getattr(iterator, "_num_workers", 0):
-            flags |= WORKERS
         if batch is not None:
             value |= size_of(batch, getattr(iterator, "_auto_collation", True), batch_size)
     except Exception:

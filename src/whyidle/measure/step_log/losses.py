@@ -32,14 +32,15 @@ class Waits:
 
 
 def waits(log: StepLog, rows: Rows, window: Intervals, on_gpu: bool) -> Waits:
-    """Return the waits of all records, less the garbage collections in them, which are a phase of their own."""
+    """Return the waits of all records, less garbage collections and work in them, which are in other phases."""
     collected = rows.of(Record.COLLECT)
     free, _ = subtract(window, union(rows.start[collected], rows.end[collected]))
-    host = overlap(rows.start, rows.end, free)
+    within = overlap(rows.start, rows.end, free)
+    host = np.rint(within * rows.waiting).astype(np.int64)
     if not on_gpu:
         return Waits(host, host.astype(np.float64))
     device = device_time(log, rows.sequence)
-    part = host / np.maximum(rows.end - rows.start, 1)
+    part = within / np.maximum(rows.end - rows.start, 1)
     return Waits(host, np.minimum(device * part, host))
 
 

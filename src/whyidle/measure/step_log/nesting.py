@@ -29,6 +29,7 @@ THREAD_BY: Final = (Record.STEP, Record.BACKWARD, Record.FORWARD, Record.BATCH, 
 
 # Flags of records, docs/run-directory.md.
 END_OF_DATA, HAS_WORKERS = 1, 2
+COMPUTED, FULL = 2, 62  # of a batch: from this bit on 1 + the part of its time in which the thread computed, in 62nds
 TRAINING = 1 | 2  # a forward pass: in training mode, gradients are on
 SKIPPED = 1
 PROFILE_START, PROFILE_STOP = 1, 2
@@ -68,6 +69,15 @@ class Rows:
         """Say which records lie in a range with one of these flags."""
         bits = sum(1 << flag for flag in flags)
         return np.asarray(self.marked & bits != 0)
+
+    @property
+    def waiting(self) -> NDArray[np.float64]:
+        """Return the part of each record's time in which its thread waited: less than 1 where a batch was received.
+
+        A batch that is ready has to be unpacked; that is work of the thread, which no worker would take from it.
+        """
+        told = np.where(self.of(Record.BATCH), self.flags >> COMPUTED, 0)
+        return np.where(told > 0, 1 - np.minimum((told - 1) / FULL, 1.0), 1.0)
 
     @property
     def loader(self) -> Ints:

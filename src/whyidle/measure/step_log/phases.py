@@ -56,14 +56,16 @@ def phase_of(rows: Rows, evaluates: NDArray[np.bool_]) -> Ints:
 def phases(rows: Rows, phase: Ints, window: Intervals) -> dict[str, float]:
     """Return the share of each phase of the window; they sum to 1.
 
-    Time in which nothing is recorded is preparation between a batch and a forward pass, evaluation between two of its
-    records, else "other".
+    Receiving a batch that is ready is preparation. Time in which nothing is recorded is preparation between a batch and
+    a forward pass, evaluation between two of its records, else "other".
     """
     if not window.total:
         return {}
     of_piece = _filled(np.where(rows.piece_of >= 0, phase[rows.piece_of], NONE))
     length = overlap(rows.piece_start, rows.piece_end, window)
-    total = np.bincount(of_piece, weights=length, minlength=len(PHASES))
+    waits = np.where((rows.piece_of >= 0) & (of_piece == DATA), rows.waiting[rows.piece_of], 1.0)
+    total = np.bincount(of_piece, weights=length * waits, minlength=len(PHASES))
+    total[PREPARE] += (length * (1 - waits)).sum()
     total[OTHER] += window.total - length.sum()
     return {name: float(total[index]) / window.total for index, name in enumerate(PHASES)}
 
