@@ -199,4 +199,34 @@ def test_a_rank_that_waits_for_data_holds_up_the_others(tmp_path):
     first = Process(0, 10, 2).setting("device", "cpu").train(20, data=1, backward=69)
     second = Process(1, 11, 2).setting("device", "cpu").train(20, data=40, backward=30)
     verdict = diagnose(run_directory(tmp_path, first, second)).summary.verdict
-    assert verdict.endswith("Rank 1 waits longest, 40% of the time: where ranks meet, the others wait for it.")
+    assert verdict == (
+        "No GPU was used: 40% of each step waits for data. Rank 1 waits longest, 40% of the time, ranks on average "
+        "20%: where ranks meet, the others wait for it."
+    )
+
+
+def test_a_rank_that_writes_checkpoints_holds_up_the_others(tmp_path):
+    first = Process(0, 10, 2).setting("device", "cpu")
+    for _ in range(20):
+        first.train(1, data=0).save(40)
+    second = Process(1, 11, 2).setting("device", "cpu").train(20, data=0, backward=70)
+    report = diagnose(run_directory(tmp_path, first, second))
+    assert report.summary.lost_shares["save"] == pytest.approx(0.4)
+    assert sum(report.summary.host_shares.values()) == pytest.approx(1)
+    assert "Rank 0 waits longest, 40% of the time, ranks on average 20%" in report.summary.verdict
+
+
+def test_a_gpu_whose_batches_come_from_no_dataloader(tmp_path):
+    process = Process().setting("device", "cuda:0")
+    for _ in range(30):
+        process.wait(40)
+        process.forward(20)
+        process.backward(30)
+        process.step(5)
+    rows = [(BEGAN + round(ms * MS), 0, 50, 1) for ms in range(0, round(process.now), 100)]
+    csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
+    report = diagnose(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE], csv=csv))
+    assert report.summary.verdict.startswith(
+        "Whether the GPU waits for data was not measured: no DataLoader of PyTorch brings this job its batches."
+    )
+    assert not report.judged

@@ -16,6 +16,7 @@ from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Findin
 from whyidle.model.measurement import Measurements
 
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
+KNOWN: Final = ("lost_data_workers_share", "lost_data_other_share")  # without them waits for data are not known
 NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
 APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
@@ -93,12 +94,19 @@ def _answer(summary: Summary, grave: bool, lost: float) -> str:
 
 
 def slowest(m: Measurements) -> Iterator[str]:
-    """Yield which rank waits far longer for data than all on average: in its collectives the others wait for it."""
-    ranks = m.each("host_data_share")
-    worst = max(ranks, key=lambda part: float(part.value), default=None)
-    if worst is not None and float(worst.value) - m.number("host_data_share") >= APART:
-        name = worst.subject.capitalize()
-        yield f"{name} waits longest, {float(worst.value):.0%} of the time: where ranks meet, the others wait for it."
+    """Yield which rank waits far longer than all on average: where ranks meet, the others wait for it."""
+    waits: dict[str, float] = {}
+    known = all(len(m.each(name)) == len(m.each("host_data_share")) for name in KNOWN)
+    for name in [f"lost_{what}_share" for what in LOSSES] if known else ["host_data_share"]:
+        for part in m.each(name):
+            waits[part.subject] = waits.get(part.subject, 0.0) + float(part.value)
+    worst = max(waits, key=lambda rank: waits[rank], default="")
+    mean = sum(waits.values()) / max(len(waits), 1)
+    if worst and waits[worst] - mean >= APART:
+        yield (
+            f"{worst.capitalize()} waits longest, {waits[worst]:.0%} of the time, ranks on average {mean:.0%}: where "
+            "ranks meet, the others wait for it."
+        )
 
 
 def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
@@ -162,7 +170,9 @@ def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
     waits, lost = _waits_for_data(summary), _lost_to_data(summary)
     total = sum(summary.lost_shares.values())
     points, of = round((lost or 0.0) * 100), round(waits * 100)
-    if lost is None:
+    if lost is None and waits < NAMED:
+        yield "Whether the GPU waits for data was not measured: no DataLoader of PyTorch brings this job its batches."
+    elif lost is None:
         yield (
             f"Each step waits for data {waits:.0%} of the time at most: whether the GPU idles meanwhile, or has work "
             "and the host just blocks there, was not measured."
@@ -208,7 +218,7 @@ def _waits_for_data(summary: Summary) -> float:
 
 def _lost_to_data(summary: Summary) -> float | None:
     """Return how much of the time the GPU waits for data; None where that was not measured."""
-    if "data_workers" not in summary.lost_shares:
+    if not {"data_workers", "data_other"} <= summary.lost_shares.keys():
         return None
     return sum(share for name, share in summary.lost_shares.items() if name.startswith("data"))
 

@@ -57,6 +57,12 @@ def test_a_plain_loop(measured):
     assert values["startup_s"] == pytest.approx(3 + 0.066)
 
 
+def test_how_long_a_job_took_to_start_is_that_of_its_first_process(measured):
+    later = recorded.BEGAN + 60_000 * recorded.MS
+    values, _ = measured(Process(0, 10, restart=0).train(20), Process(0, 20, restart=1, began=later).train(20))
+    assert "startup_s" not in values
+
+
 def test_accumulation_steps_as_often_as_the_optimizer(measured):
     process = Process()
     for _ in range(5):
@@ -199,6 +205,42 @@ def test_our_own_stalls_and_watched_steps_are_no_steps(measured):
     assert values["step_time_mean_s"] == pytest.approx(0.07, rel=0.01)
     assert values["host_forward_share"] == pytest.approx(20 / 70, rel=0.02)
     assert 15 <= values["watched_steps"] <= 19
+
+
+def test_steps_beside_the_writing_of_our_trace_are_left_out(measured):
+    process = Process().train(21)
+    process.put(recorded.PROFILE, 10, flags=1)
+    process.train(3)
+    process.put(recorded.PROFILE, 10, flags=2)
+    process.train(5, forward=60)  # 110 ms each, slowed by a thread that packs
+    process.train(20)
+    process.facts["profile"] = {"state": "done", "export_ms": 500.0, "trace": "trace-rank0-1-1.json.gz"}
+    values, _ = measured(process)
+    assert values["step_time_mean_s"] == pytest.approx(0.07, rel=0.01)
+
+
+def test_a_short_job_keeps_the_steps_beside_our_trace(measured):
+    process = Process().train(5)
+    process.put(recorded.PROFILE, 10, flags=1)
+    process.train(3)
+    process.put(recorded.PROFILE, 10, flags=2)
+    process.train(5)
+    process.facts["profile"] = {"state": "done", "export_ms": 5000.0, "trace": None}
+    values, _ = measured(process)
+    assert values["watched_steps"] == 8
+
+
+def test_steps_in_which_we_hold_up_another_rank_are_left_out(measured):
+    first, second = Process(0, 10, 2).train(11), Process(1, 11, 2).train(11)
+    first.put(recorded.PROFILE, 5000, flags=1)
+    first.train(1)
+    first.put(recorded.PROFILE, 100, flags=2)
+    second.train(1, backward=5130)  # waits for the other
+    first.train(11)
+    second.train(11)
+    values, found = measured(first, second)
+    assert [m.value for m in found.measurements.each("step_time_mean_s")] == [pytest.approx(0.07, rel=0.03)] * 2
+    assert values["host_backward_share"] == pytest.approx(30 / 70, rel=0.03)
 
 
 def test_time_in_which_records_are_missing_is_not_judged(tmp_path):
@@ -386,6 +428,34 @@ def test_data_that_comes_from_no_dataloader(measured):
     values, found = measured(job(), device="cuda:0")  # where the host may wait for the GPU instead
     assert "lost_data_other_share" not in values
     assert found.warnings == ()
+
+
+def test_an_evaluation_between_steps_is_no_wait_for_data_too(measured):
+    process = Process()
+    for _ in range(4):
+        for _ in range(10):
+            process.wait(40)
+            process.forward(20)
+            process.backward(30)
+            process.step(5)
+        for _ in range(10):
+            process.forward(10, module=1, flags=0)
+            process.wait(50)
+    values, _ = measured(process)
+    whole = values["watched_s"]
+    assert values["lost_data_other_share"] == pytest.approx(40 * 0.04 / whole, rel=0.15)
+    assert values["lost_evaluation_share"] == pytest.approx(3 * 9 * 0.05 / whole, rel=0.01)
+
+
+def test_a_pause_that_is_far_longer_than_others_is_not_all_data(measured):
+    process = Process()
+    for index in range(40):
+        process.wait(20_000 if index == 20 else 40)
+        process.forward(20)
+        process.backward(30)
+        process.step(5)
+    values, _ = measured(process)
+    assert values["lost_data_other_share"] == pytest.approx((38 + 5) * 0.04 / values["watched_s"])
 
 
 def test_pauses_that_are_rare_are_not_data(measured):

@@ -17,6 +17,7 @@ from whyidle.read.typed import each, file_as
 FRAME: Final = re.compile(r"(.*):(\d{1,9}):([^:]*)", re.DOTALL)
 STATES: Final = {"cpu", "read", "lock", "sleep"}
 LARGEST: Final = 1 << 62
+LONGEST_EXPORT_MS: Final = 3_600_000.0  # longer is damage
 
 Raws = list[msgspec.Raw]
 
@@ -60,6 +61,7 @@ class _Profile(msgspec.Struct):
     state: str | None = ""
     why: str | None = ""
     trace: str | None = ""
+    export_ms: float | None = None
 
 
 class _Dynamo(msgspec.Struct):
@@ -119,6 +121,7 @@ class Facts:
     breaks: dict[str, int] = field(default_factory=dict)
     recompilations: dict[str, int] = field(default_factory=dict)
     trace: str = ""
+    export_ns: int = 0
 
 
 def read_facts(path: Path, warnings: list[str]) -> Facts:
@@ -149,7 +152,14 @@ def read_facts(path: Path, warnings: list[str]) -> Facts:
         dynamo.breaks or {},
         dynamo.recompilations or {},
         (told.profile.trace or "") if told.profile is not None else "",
+        _export_ns(told.profile),
     )
+
+
+def _export_ns(told: _Profile | None) -> int:
+    """Return how long a trace was written; 0 where that is not known, or no time."""
+    took = (told.export_ms or 0.0) if told is not None else 0.0
+    return int(took * 1e6) if 0 < took <= LONGEST_EXPORT_MS else 0
 
 
 def read_workers(paths: Iterable[Path], warnings: list[str]) -> Iterator[Worker]:

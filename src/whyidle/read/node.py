@@ -14,7 +14,7 @@ from whyidle.model.evidence import Fact, Node, Process, Series, StepLog, Value
 from whyidle.read.base import FolderReader, Part, Progress, UnreadableError
 from whyidle.read.counters import FILES, read_counters
 from whyidle.read.facts import Facts, read_facts, read_workers
-from whyidle.read.records import Records, read_records
+from whyidle.read.records import LATEST, Records, read_records
 from whyidle.read.typed import each, file_as
 
 OURS: Final = re.compile(
@@ -96,9 +96,9 @@ def _node(folder: Path, told: _Node, warnings: list[str]) -> Node:
         path=str(folder),
         host=told.host or "",
         command=tuple(told.command or ()),
-        started=clock.mono_ns or 0,
-        wall=clock.wall_ns or 0,
-        ended=None if ended is None else ended.mono_ns,
+        started=_time(clock.mono_ns),
+        wall=_time(clock.wall_ns),
+        ended=None if ended is None or ended.mono_ns is None else _time(ended.mono_ns),
         exit_code=None if ended is None else ended.exit_code,
         signal=None if ended is None else ended.signal,
         facts=tuple(_facts_of_machine(told)),
@@ -196,6 +196,7 @@ def _log(folder: Path, node: str, identity: str, files: dict[str, Path]) -> Step
         graph_breaks=facts.breaks,
         recompilations=facts.recompilations,
         trace=facts.trace,
+        export_ns=facts.export_ns,
         warnings=tuple(warnings),
     )
 
@@ -219,13 +220,18 @@ def _process(node: str, identity: str, found: Records, facts: Facts) -> Process:
     return Process(
         node,
         pid,
-        header.start_ns,
+        _time(header.start_ns),
         _rank(rank),
         _rank(header.local_rank),
         _rank(header.world_size),
         header.restart,
         tuple(header.argv),
     )
+
+
+def _time(ns: int | None) -> int:
+    """Return a time; 0, which is not known, for what is none."""
+    return ns if ns is not None and 0 <= ns < LATEST else 0
 
 
 def _rank(number: int | None) -> int | None:

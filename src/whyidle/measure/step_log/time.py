@@ -28,7 +28,8 @@ def measure(w: Watch) -> Iterator[Measurement]:
         yield Measurement(f"host_{name}_share", w.shares[name], locations=place if name in {"data", "start"} else ())
     if len(w.batches.index):
         yield Measurement("data_wait_share", w.shares["data"], locations=place)
-    if w.node is not None and 0 < w.node.started < w.steps.start[0]:
+    first = not w.log.later and bool(w.log.sequence.min() == 0)  # it began with the command, and its beginning is here
+    if first and w.node is not None and 0 < w.node.started < w.steps.start[0]:
         yield Measurement("startup_s", float(w.steps.start[0] - w.node.started) / 1e9)
     if w.on_gpu is not None:
         yield Measurement("on_gpu", w.on_gpu)
@@ -48,7 +49,7 @@ def losses(w: Watch) -> Iterator[Measurement]:
     for name, share in data_losses(w.waits, w.batches, w.total, float(np.median(w.steps.times))):
         yield Measurement(name, share, locations=place)
     others = {
-        "lost_data_other_share": other_data_loss(w.rows, w.steps, w.waits, w.batches, w.evaluates),
+        "lost_data_other_share": other_data_loss(w.rows, w.steps, w.waits, w.batches, w.phase),
         "lost_save_share": save_loss(w.rows, w.waits, w.total),
         "lost_evaluation_share": evaluation_loss(
             w.rows, w.phase, w.waits, dict(w.shares), w.window, on_gpu=bool(w.on_gpu)
