@@ -7,7 +7,9 @@ import json
 import pytest
 
 from tests.recorded import BEGAN, GPU_OF_MACHINE, MS, Process, run_directory
+from whyidle import watched
 from whyidle.diagnosis import diagnose
+from whyidle.model.finding import Finding, Summary
 from whyidle.render import render
 
 BLOCKS = "that is where the host happens to block, not a cause"
@@ -230,3 +232,58 @@ def test_a_gpu_whose_batches_come_from_no_dataloader(tmp_path):
         "Whether the GPU waits for data was not measured: no DataLoader of PyTorch brings this job its batches."
     )
     assert not report.judged
+
+
+def test_what_nvml_saw_bounds_a_wait_that_was_not_timed(tmp_path):
+    report = diagnose(job(tmp_path, data=40, utilization=99))
+    assert report.summary.verdict.startswith(
+        "The host waits for data 40% of the time, the GPU 1% at most, as NVML saw kernels in the rest of the time."
+    )
+    assert report.judged
+
+
+def test_nvml_does_not_tell_ranks_that_wait_for_each_other_from_ranks_that_work(tmp_path):
+    processes = [
+        Process(rank, 10 + rank, 2).setting("device", f"cuda:{rank}").train(40, data=1, idle=0) for rank in range(2)
+    ]
+    rows = [(BEGAN + ms * MS, gpu, 99, 1) for ms in range(0, round(processes[0].now), 100) for gpu in range(2)]
+    csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
+    gpus = [GPU_OF_MACHINE, GPU_OF_MACHINE | {"index": 1}]
+    report = diagnose(run_directory(tmp_path, *processes, gpus=gpus, csv=csv))
+    assert "Healthy" not in report.summary.verdict
+    assert "How long ranks wait for each other is not known" in report.summary.verdict
+    assert report.judged
+    assert not report.healthy
+
+
+def test_waits_that_no_finding_speaks_for_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(watched, "all_rules", tuple)
+    summary = Summary("", on_gpu=False, lost_shares={"data_zero": 0.04, "save": 0.03, "evaluation": 0.0})
+    assert watched.verdict(summary, ()).endswith(
+        "No finding says what to change about 7% of the time (data 4%, checkpoints 3%): not judged."
+    )
+    assert not watched.enough(summary, ())
+
+
+def test_a_finding_on_something_else_does_not_speak_for_a_wait():
+    summary = Summary("", on_gpu=False, lost_shares={"save": 0.06})
+    other = Finding("host.gc_pause", "low", 0.9, "", 0.04, "")
+    its = Finding("pause.checkpoint_sync", "low", 0.9, "", 0.04, "")
+    assert not watched.enough(summary, (other,))
+    assert watched.enough(summary, (its,))
+
+
+def test_a_healthy_trace_does_not_make_a_run_healthy_that_waits(tmp_path):
+    report = diagnose(with_trace(job(tmp_path, data=40, idle=40), trace(busy=70)))
+    assert report.summary.verdict.startswith(
+        "Your GPU was busy 100% of the traced steps, but over the whole run it waits 40% of the time."
+    )
+
+
+def test_what_to_type_without_a_gpu_pins_no_memory(tmp_path):
+    process = Process().setting("device", "cpu").train(30, data=40)
+    process.evaluate(40, data=20)
+    process.train(10, data=40)
+    report = diagnose(run_directory(tmp_path, process))
+    assert {finding.rule for finding in report.findings} >= {"input.workers_zero", "pause.evaluation"}
+    assert not [fix for finding in report.findings for fix in finding.fixes if "pin_memory" in fix.change]

@@ -14,11 +14,13 @@ from whyidle.measure.step_log import WatchedJob
 from whyidle.model.evidence import Run
 from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary
 from whyidle.model.measurement import Measurements
+from whyidle.rules import all_rules
 
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
 KNOWN: Final = ("lost_data_workers_share", "lost_data_other_share")  # without them waits for data are not known
 NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
+WAITS: Final = {"data_wait": "data", "checkpoint": "checkpoints", "evaluation": "evaluations"}  # by cause
 APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
 
@@ -51,31 +53,41 @@ def summarize(summary: Summary, job: WatchedJob) -> Summary:
     )
 
 
-def enough(summary: Summary, findings: tuple[Finding, ...]) -> bool:
+def enough(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> bool:
     """Say whether a job that was not traced is judged.
 
     It is not where it waits, or its GPU rests, and nothing says why; nor where it is not known what its waits cost.
     """
     if any(finding.severity != "low" for finding in findings):
         return True
-    unknown = _waits_for_data(summary) if _lost_to_data(summary) is None else 0.0
+    unknown = _at_most(summary, ranks) if _lost_to_data(summary) is None else 0.0
     rests = _unexplained(summary) if summary.on_gpu else 0.0
-    return unknown < MEDIUM and _left(summary, findings) < MEDIUM and rests < 1 - UTILIZED
+    return unknown < MEDIUM and spoken(summary, findings) and rests < 1 - UTILIZED
 
 
-def verdict(summary: Summary, findings: tuple[Finding, ...]) -> str:
-    """Return the judgement on a job of which there is no trace of the GPU, the answer first."""
+def spoken(summary: Summary, findings: tuple[Finding, ...]) -> bool:
+    """Say whether findings speak for what the job loses in waits, but for less than 5% of the time."""
+    return sum(_left(summary, findings).values()) < MEDIUM
+
+
+def verdict(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> str:
+    """Return the judgement on a job of `ranks` of which there is no trace of the GPU, the answer first."""
     grave = any(finding.severity != "low" for finding in findings)
-    left = _left(summary, findings)
-    said = _answer(summary, grave, sum(summary.lost_shares.values()))
-    if left >= MEDIUM and not grave:
-        said += f" Of {left:.0%} of the time this recording does not show what to change."
+    said = _answer(summary, grave, sum(summary.lost_shares.values()), ranks)
+    if not grave and not spoken(summary, findings):
+        said += f" {_unspoken(summary, findings)}"
     return said
 
 
-def _answer(summary: Summary, grave: bool, lost: float) -> str:
+def _unspoken(summary: Summary, findings: tuple[Finding, ...]) -> str:
+    left = _left(summary, findings)
+    named = ", ".join(f"{WAITS[cause]} {share:.0%}" for cause, share in left.items() if share >= NAMED)
+    return f"No finding says what to change about {sum(left.values()):.0%} of the time ({named}): not judged."
+
+
+def _answer(summary: Summary, grave: bool, lost: float, ranks: int) -> str:
     if summary.on_gpu:
-        return " ".join(_on_gpu(summary, grave))
+        return " ".join(_on_gpu(summary, grave, ranks))
     if summary.on_gpu is None:
         wait = summary.host_shares.get("data", 0.0)
         return (
@@ -165,7 +177,7 @@ def _ended(run: Run) -> Iterator[str]:
             yield " The job still runs, or its recording was cut off."
 
 
-def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
+def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
     """Yield the sentences on a job on a GPU of which only the host's side was recorded."""
     waits, lost = _waits_for_data(summary), _lost_to_data(summary)
     total = sum(summary.lost_shares.values())
@@ -173,9 +185,13 @@ def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
     if lost is None and waits < NAMED:
         yield "Whether the GPU waits for data was not measured: no DataLoader of PyTorch brings this job its batches."
     elif lost is None:
+        most = _at_most(summary, ranks)
         yield (
-            f"Each step waits for data {waits:.0%} of the time at most: whether the GPU idles meanwhile, or has work "
+            f"Each step waits for data {most:.0%} of the time at most: whether the GPU idles meanwhile, or has work "
             "and the host just blocks there, was not measured."
+            if most == waits
+            else f"The host waits for data {waits:.0%} of the time, the GPU {_percent(most)} at most, as NVML saw "
+            "kernels in the rest of the time."
         )
     elif lost >= HEALTHY_IDLE:
         yield f"Each step waits for data {waits:.0%} of the time, and the GPU idles in {points} of these {of} points."
@@ -186,7 +202,12 @@ def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
             "happens to block, not a cause."
         )
     elif total < HEALTHY_IDLE and not grave and (summary.utilization_mean_share or 0.0) >= UTILIZED:
-        yield f"Healthy: the GPU waits for data and checkpoints {_percent(total)} of the time."
+        waited = f"GPU waits for data and checkpoints {_percent(total)} of the time."
+        yield (
+            f"Healthy: the {waited}" if ranks == 1 else f"The {waited} How long ranks wait for each other is not known:"
+        )
+        if ranks > 1:
+            yield f"NVML counts that as work. {TRACE}"
     else:
         yield f"The GPU waits for data {_percent(lost)} of the time."
     others = {name: share for name, share in summary.lost_shares.items() if not name.startswith("data")}
@@ -200,9 +221,28 @@ def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
         yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {TRACE}"
 
 
-def _left(summary: Summary, findings: tuple[Finding, ...]) -> float:
-    """Return the share of the time that is lost in waits and that no finding speaks for."""
-    return max(sum(summary.lost_shares.values()) - sum(finding.lost_share or 0.0 for finding in findings), 0.0)
+def _left(summary: Summary, findings: tuple[Finding, ...]) -> dict[str, float]:
+    """Return the shares of the time that are lost in waits and that no finding speaks for, by cause."""
+    lost = summary.lost_shares
+    left = {
+        "data_wait": sum(share for name, share in lost.items() if name.startswith("data")),
+        "checkpoint": lost.get("save", 0.0),
+        "evaluation": lost.get("evaluation", 0.0),
+    }
+    explains = {rule.id: rule.explains for rule in all_rules()}
+    for finding in findings:
+        for cause in left.keys() & explains[finding.rule]:
+            left[cause] = max(left[cause] - (finding.lost_share or 0.0), 0.0)
+    return left
+
+
+def _at_most(summary: Summary, ranks: int) -> float:
+    """Return how much of the time the GPU can wait for data where it was not timed.
+
+    It runs no kernel meanwhile; but one that waits for another rank is a kernel, too.
+    """
+    waits, used = _waits_for_data(summary), summary.utilization_mean_share
+    return waits if used is None or ranks > 1 or not summary.on_gpu else min(waits, 1 - used)
 
 
 def _unexplained(summary: Summary) -> float:

@@ -310,6 +310,8 @@ class Report:
             waits = max(waits, s.gpu_idle_share)
         elif not s.lost_shares or (s.on_gpu and (s.utilization_mean_share or 0.0) < UTILIZED):
             return False
+        elif s.on_gpu and (self.run.world_size or 1) > 1:  # NVML takes ranks that wait for each other for busy
+            return False
         return self.judged and waits < HEALTHY_IDLE and not self.grave
 
     @property

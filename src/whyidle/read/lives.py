@@ -17,7 +17,7 @@ ENOUGH: Final = 10  # steps from which on the latest life is judged; of shorter 
 def latest(logs: Sequence[StepLog], nodes: Sequence[Node]) -> tuple[tuple[StepLog, ...], list[str]]:
     """Return one log per rank, by rank, and what has to be told of the others.
 
-    Of the lives of a rank the latest that trained for a while is judged, of all ranks at the same time. Processes that do
+    Of the lives of a rank the latest that trained for a while is judged, of all ranks at the same time. Those that do
     not tell a rank are different jobs: the one with most steps is judged, where no other tells a rank. One without any
     training stays only where none has.
     """

@@ -79,15 +79,30 @@ def number(node: Node, name: str) -> float | None:
     return None if value is None or isinstance(value, str) else float(value)
 
 
-def growth(series: Sequence[Series], name: str, low: int, high: int) -> float:
-    """Return by how much a counter of processes grew in the watched time, all of them together."""
+def growth(series: Sequence[Series], name: str, low: int, high: int) -> float | None:
+    """Return by how much a counter of processes grows per second in the watched time, all of them together.
+
+    A process that has no sample before others had one began between two samples: all of its first count is new. Such
+    are the workers that each epoch starts. Its role may become known late, and its number be used again.
+    """
+    ours = [one for one in series if one.name == name and one.pid is not None and len(one.time)]
+    times = np.unique(np.concatenate([one.time for one in ours])) if ours else np.empty(0, np.int64)
+    inside = times[(times >= low) & (times <= high)]
+    if len(inside) < 2 or inside[-1] - inside[0] < SHORTEST * (high - low):
+        return None
     grown = 0.0
-    for one in series:
-        if one.name == name and one.pid is not None:
-            inside = (one.time >= low) & (one.time <= high) & ~np.isnan(one.value)
-            value = one.value[inside]
-            grown += float(max(value[-1] - value[0], 0.0)) if len(value) > 1 else 0.0
-    return grown
+    for pid in {one.pid for one in ours}:
+        its = [one for one in ours if one.pid == pid]
+        time = np.concatenate([one.time for one in its])
+        order = np.argsort(time, kind="stable")
+        value = np.concatenate([one.value for one in its])[order]
+        time, value = time[order][~np.isnan(value)], value[~np.isnan(value)]
+        if not len(value):
+            continue
+        new = np.diff(value, prepend=0.0 if time[0] > times[0] else value[0])
+        new = np.where(new < 0, value, new)  # another process of that number
+        grown += float(new[(time > inside[0]) & (time <= inside[-1])].sum())
+    return grown / (float(inside[-1] - inside[0]) / 1e9)
 
 
 def cpus(worst: Watch, node: Node, series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:
@@ -99,11 +114,11 @@ def cpus(worst: Watch, node: Node, series: Sequence[Series], low: int, high: int
         yield Measurement("cpu_quota", min(quota, online) if quota else online)
     if allowed:
         yield Measurement("cpus_allowed", allowed)
-    elapsed = (high - low) / 1e9
-    if allowed and any(one.name == "cpu_s" and one.pid is not None for one in series) and elapsed > 0:
-        yield Measurement("job_cpu_share", min(growth(series, "cpu_s", low, high) / elapsed / allowed, 1.0))
-    if any(one.name == "read_bytes" and one.pid is not None for one in series) and elapsed > 0:
-        yield Measurement("storage_read_bytes_per_s", growth(series, "read_bytes", low, high) / elapsed)
+    computing, reading = (growth(series, name, low, high) for name in ("cpu_s", "read_bytes"))
+    if allowed and computing is not None:
+        yield Measurement("job_cpu_share", min(computing / allowed, 1.0))
+    if reading is not None:
+        yield Measurement("storage_read_bytes_per_s", reading)
     ours = [one for one in series if one.name == "cpus_allowed" and one.role in {"rank", "worker"}]
     used = [float(np.nanmedian(one.value)) for one in ours]
     own = worst.fact("cpus_allowed")
