@@ -202,8 +202,8 @@ def test_a_rank_that_waits_for_data_holds_up_the_others(tmp_path):
     second = Process(1, 11, 2).setting("device", "cpu").train(20, data=40, backward=30)
     verdict = diagnose(run_directory(tmp_path, first, second)).summary.verdict
     assert verdict == (
-        "No GPU was used: 40% of each step waits for data. Rank 1 waits longest, 40% of the time, ranks on average "
-        "20%: where ranks meet, the others wait for it."
+        "No GPU was used: 40% of each step waits for data. Rank 1, shown here, waits longest, 40% of the time, "
+        "ranks on average 20%: where ranks meet, the others wait for it."
     )
 
 
@@ -215,7 +215,7 @@ def test_a_rank_that_writes_checkpoints_holds_up_the_others(tmp_path):
     report = diagnose(run_directory(tmp_path, first, second))
     assert report.summary.lost_shares["save"] == pytest.approx(0.4)
     assert sum(report.summary.host_shares.values()) == pytest.approx(1)
-    assert "Rank 0 waits longest, 40% of the time, ranks on average 20%" in report.summary.verdict
+    assert "Rank 0, shown here, waits longest, 40% of the time, ranks on average 20%" in report.summary.verdict
 
 
 def test_a_gpu_whose_batches_come_from_no_dataloader(tmp_path):
@@ -287,3 +287,61 @@ def test_what_to_type_without_a_gpu_pins_no_memory(tmp_path):
     report = diagnose(run_directory(tmp_path, process))
     assert {finding.rule for finding in report.findings} >= {"input.workers_zero", "pause.evaluation"}
     assert not [fix for finding in report.findings for fix in finding.fixes if "pin_memory" in fix.change]
+
+
+HUGE = 10**400
+
+
+def of_gpu(values):
+    columns = (
+        "time_ns", "gpu", "utilization_percent", "processes_of_job", "throttle_reasons", "sm_clock_mhz",
+        "temperature_c", "memory_foreign_bytes", "processes_foreign",
+    )  # fmt: skip
+    return {"gpu.csv": (columns, [(BEGAN + ms * MS, 0, *values) for ms in range(0, 4000, 100)])}
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        *({"csv": of_gpu([text] * 7)} for text in ("nan", "inf", "1e300", "-5", "x")),
+        {"csv": of_gpu(["99", "nan", "1e19", "1e400", "-1e300", "nan", "3"])},
+        {"gpus": [GPU_OF_MACHINE | {"pcie_width": HUGE, "pcie_width_max": 0, "sm_clock_max_mhz": 1e-320}]},
+        {"told": {"clock": {"mono_ns": HUGE, "wall_ns": -5}}},
+        {"told": {"clock": {"mono_ns": (1 << 63) - 1, "wall_ns": 1 << 63}}},
+        {"told": {"machine": {"cpus": HUGE, "cpu_quota": 1e-300, "cpus_allowed": "0-99999999999"}}},
+        {"told": {"machine": {"cpus": 0, "cpus_allowed": [], "cpu_quota": -3}}},
+        {"told": {"not_captured": [{"pid": HUGE, "command": ["a"], "why": "x"}]}},
+        {
+            "csv": {
+                "processes.csv": (
+                    ("time_ns", "pid", "role", "cpu_s"),
+                    [(BEGAN + ms * MS, 4000, "rank", "1e308" if ms % 200 else "-1e308") for ms in range(0, 4000, 100)],
+                )
+            }
+        },
+    ],
+)
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"loaders": [{"loader": 0, "where": "x:" + "9" * 5000, "num_workers": -3, "length": HUGE}]},
+        {
+            "settings": [
+                {"name": "CUDA_VISIBLE_DEVICES", "value": "9" * 5000},
+                {"name": "affinity", "value": "9" * 5000},
+            ]
+        },
+        {"settings": [{"name": "torch_threads", "value": HUGE}, {"name": "cpus_allowed", "value": -1}]},
+        {"syncs": {"steps": HUGE, "sites": [{"file": "e", "line": 1, "count": HUGE}]}},
+        {"profile": {"state": "done", "export_ms": 1e300, "trace": "../../etc/passwd"}},
+        {"dynamo": {"breaks": {"x": HUGE}, "recompilations": {"y": -1}}},
+    ],
+)
+def test_numbers_that_cannot_be_do_no_harm(tmp_path, machine, facts):
+    process = Process().setting("device", "cuda:0").train(50, data=40, idle=40, workers=True)
+    process.facts.update(facts)
+    process.workers[0, 0] = {"fetches": HUGE, "fetch_s": {"sum": 1e308, "sum_of_squares": 1e308}, "cpu_s": 1e308}
+    report = diagnose(run_directory(tmp_path, process, **{"gpus": [GPU_OF_MACHINE], **machine}))
+    assert "40% of the time" in report.summary.verdict
+    assert render(report)

@@ -115,9 +115,12 @@ def slowest(m: Measurements) -> Iterator[str]:
     worst = max(waits, key=lambda rank: waits[rank], default="")
     mean = sum(waits.values()) / max(len(waits), 1)
     if worst and waits[worst] - mean >= APART:
+        whole = m.number("host_data_share")
+        shown = any(part.subject == worst and part.value == whole for part in m.each("host_data_share"))
+        who = f"{worst.capitalize()}, shown here," if shown else worst.capitalize()
         yield (
-            f"{worst.capitalize()} waits longest, {waits[worst]:.0%} of the time, ranks on average {mean:.0%}: where "
-            "ranks meet, the others wait for it."
+            f"{who} waits longest, {waits[worst]:.0%} of the time, ranks on average {mean:.0%}: where ranks meet, the "
+            "others wait for it."
         )
 
 
@@ -202,9 +205,9 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
             "happens to block, not a cause."
         )
     elif total < HEALTHY_IDLE and not grave and (summary.utilization_mean_share or 0.0) >= UTILIZED:
-        waited = f"GPU waits for data and checkpoints {_percent(total)} of the time."
+        hardly = f"GPU waits for data and checkpoints {_percent(total)} of the time."
         yield (
-            f"Healthy: the {waited}" if ranks == 1 else f"The {waited} How long ranks wait for each other is not known:"
+            f"Healthy: the {hardly}" if ranks == 1 else f"The {hardly} How long ranks wait for each other is not known:"
         )
         if ranks > 1:
             yield f"NVML counts that as work. {TRACE}"

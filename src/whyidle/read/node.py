@@ -15,7 +15,7 @@ from whyidle.read.base import FolderReader, Part, Progress, UnreadableError
 from whyidle.read.counters import FILES, read_counters
 from whyidle.read.facts import Facts, read_facts, read_workers
 from whyidle.read.records import LATEST, Records, read_records
-from whyidle.read.typed import each, file_as
+from whyidle.read.typed import WRONG, Float, Int, each, file_as
 
 OURS: Final = re.compile(
     r"node\.json|report\.json|errors\.txt|gpu\.csv|host\.csv|processes\.csv"
@@ -27,25 +27,25 @@ MOST_PROCESSES: Final = 4096  # of one machine
 
 
 class _Clock(msgspec.Struct):
-    mono_ns: int | None = 0
-    wall_ns: int | None = 0
+    mono_ns: Int | None = 0
+    wall_ns: Int | None = 0
 
 
 class _Ended(msgspec.Struct):
-    mono_ns: int | None = None
-    exit_code: int | None = None
-    signal: int | None = None
+    mono_ns: Int | None = None
+    exit_code: Int | None = None
+    signal: Int | None = None
 
 
 class _NotCaptured(msgspec.Struct):
-    pid: int | None = None
+    pid: Int | None = None
     command: list[str] | str | None = None
     why: str | None = ""
     hint: str | None = ""
 
 
 class _Node(msgspec.Struct):
-    version: int = msgspec.field(default=1, name="whyidle_run")
+    version: Int = msgspec.field(default=1, name="whyidle_run")
     host: str | None = ""
     command: list[str] | None = None
     clock: _Clock | None = None
@@ -138,12 +138,10 @@ def _value(raw: msgspec.Raw | None) -> Value | None:
     if raw is None:
         return None
     try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        value: Value | list[msgspec.Raw] = msgspec.json.decode(raw, type=bool | Int | Float | str | list[msgspec.Raw])
+    except WRONG:
         return None
-    if isinstance(value, list):
-        return len(value)
-    return value if isinstance(value, bool | int | float | str) else None
+    return len(value) if isinstance(value, list) else value
 
 
 def _logs(folder: Path, rings: str | None, node: str, warnings: list[str]) -> Iterator[StepLog]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ from whyidle.model.evidence import Node, Run, Series, Value
 from whyidle.model.measurement import Measurement
 
 SHORTEST: Final = 0.5  # of the watched time: samples that cover less do not speak for it
+NUMBER: Final = re.compile(r"\d{1,9}", re.ASCII)
 MOST_CPUS: Final = 1 << 16  # of a range in a list that came from a file
 THREADS: Final = "torch_threads"
 TRACING: Final = "tracing"
@@ -52,7 +54,7 @@ def gpu_of(w: Watch) -> int | None:
     if visible is None:
         return local
     numbers = str(visible).split(",")
-    return int(numbers[local]) if local < len(numbers) and numbers[local].strip().isdecimal() else None
+    return int(numbers[local]) if local < len(numbers) and NUMBER.fullmatch(numbers[local].strip()) else None
 
 
 def listed(cpus: Value | None) -> set[int]:
@@ -60,7 +62,7 @@ def listed(cpus: Value | None) -> set[int]:
     found: set[int] = set()
     for part in str(cpus or "").split(","):
         first, _, last = part.strip().partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and int(last or first) - int(first) < MOST_CPUS:
+        if NUMBER.fullmatch(first) and NUMBER.fullmatch(last or first) and int(last or first) - int(first) < MOST_CPUS:
             found.update(range(int(first), int(last or first) + 1))
     return found
 
@@ -107,7 +109,9 @@ def growth(series: Sequence[Series], name: str, low: int, high: int) -> float | 
 
 def cpus(worst: Watch, node: Node, series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:
     """Yield how many CPUs there are for the job, and how many it uses."""
-    online, affinity, quota = number(node, "cpus"), number(node, "cpus_allowed"), number(node, "cpu_quota")
+    online, affinity, quota = (
+        count if (count := number(node, name) or 0.0) > 0 else None for name in ("cpus", "cpus_allowed", "cpu_quota")
+    )
     allowed = min((count for count in (online, affinity, quota) if count), default=None)
     if online:
         yield Measurement("cpus_online", int(online))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from whyidle.measure.step_log.watch import Watch
 from whyidle.model.evidence import Record
 from whyidle.model.finding import PHASES, Location
 from whyidle.model.measurement import Measurement
+
+MOST_DIGITS: Final = 9  # of the number of a line
 
 
 def measure(w: Watch) -> Iterator[Measurement]:
@@ -41,7 +44,7 @@ def loader_place(w: Watch) -> tuple[Location, ...]:
     """Return where the loader that the training waits for was made."""
     settings = w.loader_settings
     file, _, line = settings.where.rpartition(":") if settings is not None else ("", "", "")
-    return (Location(file, int(line)),) if file and line.isdecimal() else ()
+    return (Location(file, int(line)),) if file and line.isdecimal() and len(line) <= MOST_DIGITS else ()
 
 
 def losses(w: Watch) -> Iterator[Measurement]:
