@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 
 import numpy as np
@@ -157,6 +158,14 @@ def test_an_elastic_restart(tmp_path):
     assert lives(run) == [(0, 20)]
     assert run.logs[0].later
     assert ["rank 0 started again once" in warning for warning in run.warnings] == [True]
+
+
+def test_a_copy_of_a_folder_is_no_restart(tmp_path):
+    run = run_directory(tmp_path, Process().train(20))
+    shutil.copytree(node_of(run), run / "node-copy")
+    loaded = load(run)
+    assert len(loaded.logs) == 1
+    assert loaded.warnings == ()
 
 
 def test_a_life_that_hardly_trained_is_not_judged(tmp_path):

@@ -22,6 +22,7 @@ def latest(logs: Sequence[StepLog], nodes: Sequence[Node]) -> tuple[tuple[StepLo
     training stays only where none has.
     """
     wall = {node.name: node.wall - node.started if node.wall and node.started else None for node in nodes}
+    logs = _once(logs)
     trained = sorted((log for log in logs if any(_steps(log))), key=lambda log: _began(log, wall))
     ranked: dict[int, list[StepLog]] = {}
     for log in trained:
@@ -41,6 +42,16 @@ def latest(logs: Sequence[StepLog], nodes: Sequence[Node]) -> tuple[tuple[StepLo
         noun = "process that trains and tells" if unranked == 1 else "processes that train and tell"
         told.append(f"{unranked} {noun} no rank: left out, since others tell theirs.")
     return _marked(list(chosen.values()), trained), told
+
+
+def _once(logs: Sequence[StepLog]) -> list[StepLog]:
+    """Return each process once: folders may be copied together with copies of them."""
+    known: dict[tuple[str, int | None, int, int], StepLog] = {}
+    for log in logs:
+        first = int(log.start[0]) if len(log) else 0
+        key = log.path.replace("\\", "/").rpartition("/")[2], log.process.rank, log.process.started, first
+        known[key] = max(known.get(key, log), log, key=len)
+    return list(known.values())
 
 
 def _worth(lives: Sequence[StepLog]) -> StepLog:
