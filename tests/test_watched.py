@@ -229,7 +229,8 @@ def test_a_gpu_whose_batches_come_from_no_dataloader(tmp_path):
     csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
     report = diagnose(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE], csv=csv))
     assert report.summary.verdict.startswith(
-        "Whether the GPU waits for data was not measured: no DataLoader of PyTorch brings this job its batches."
+        "Whether the GPU waits for data was not measured: the training thread takes its batches from no "
+        "DataLoader of PyTorch."
     )
     assert not report.judged
 

@@ -186,7 +186,10 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
     total = sum(summary.lost_shares.values())
     points, of = round((lost or 0.0) * 100), round(waits * 100)
     if lost is None and waits < NAMED:
-        yield "Whether the GPU waits for data was not measured: no DataLoader of PyTorch brings this job its batches."
+        yield (
+            "Whether the GPU waits for data was not measured: the training thread takes its batches from no DataLoader "
+            "of PyTorch."
+        )
     elif lost is None:
         most = _at_most(summary, ranks)
         yield (

@@ -288,6 +288,78 @@ def test_a_teacher_is_part_of_the_step(measured):
     assert values["host_forward_share"] == pytest.approx(0.5)
 
 
+def test_a_teacher_with_a_loader_of_its_own_is_part_of_the_step(measured):
+    process = Process()
+    for _ in range(2):
+        for _ in range(20):
+            process.batch(20, loader=1)
+            process.forward(10, module=1, flags=0)
+            process.batch(5)
+            process.forward(20)
+            process.backward(30)
+            process.step(5)
+        process.batch(0, loader=1, end=True)
+    values, _ = measured(process)
+    assert values["evaluations"] == 0
+    assert values["host_evaluation_share"] == 0
+    assert values["lost_data_zero_share"] == pytest.approx(25 / 90, rel=0.02)
+
+
+def test_an_evaluation_whose_forward_passes_were_not_seen(measured):
+    """So it is with model.module(x) where only calls of model are watched."""
+    process = Process()
+    for _ in range(4):
+        process.train(20)
+        for _ in range(10):  # what follows the last batch is not known
+            process.batch(20, loader=1)
+            process.wait(30)
+        process.batch(0, loader=1, end=True)
+    values, _ = measured(process)
+    whole = values["watched_s"]
+    assert values["evaluations"] == 3
+    assert values["host_evaluation_share"] == pytest.approx(3 * 0.47 / whole, rel=0.01)
+    assert values["lost_evaluation_share"] == pytest.approx(3 * 0.2 / whole, rel=0.01)
+    assert values["lost_data_zero_share"] == pytest.approx(79 * 0.01 / whole, rel=0.02)
+
+
+def test_two_batches_of_a_step_are_both_training(measured):
+    process = Process()
+    for _ in range(20):
+        process.batch(20, loader=1)
+        process.train(1)
+    values, _ = measured(process)
+    assert values["evaluations"] == 0
+    assert values["lost_data_zero_share"] == pytest.approx(30 / 90, rel=0.02)
+
+
+def test_batches_of_a_step_that_are_fetched_at_once_are_training(measured):
+    process = Process()
+    for _ in range(20):
+        for _ in range(4):
+            process.batch(10)
+        for _ in range(4):
+            process.forward(20)
+            process.backward(30)
+        process.step(5)
+    values, _ = measured(process)
+    assert values["evaluations"] == 0
+    assert values["loader_batches_per_step"] == pytest.approx(4, rel=0.05)
+
+
+def test_an_evaluation_after_every_step_is_one(measured):
+    process = Process()
+    for _ in range(20):
+        process.iterate(1, loader=0)
+        process.train(1, other=0)
+        process.batch(0, end=True)
+        process.iterate(1, loader=1)
+        process.evaluate(3)
+        process.batch(0, loader=1, end=True)
+    values, _ = measured(process)
+    assert values["evaluations"] == 19
+    assert values["host_evaluation_share"] > 0.3
+
+
 def test_batches_that_are_fetched_ahead_go_with_their_loader(measured):
     process = Process()
     for _ in range(3):
@@ -456,6 +528,24 @@ def test_a_pause_that_is_far_longer_than_others_is_not_all_data(measured):
         process.step(5)
     values, _ = measured(process)
     assert values["lost_data_other_share"] == pytest.approx((38 + 5) * 0.04 / values["watched_s"])
+
+
+@pytest.mark.parametrize(("workers", "name"), [(False, "zero"), (True, "workers")])
+def test_a_loader_that_another_thread_is_late_with(measured, workers, name):
+    process = Process()
+    for _ in range(40):
+        began = process.now
+        process.wait(40)
+        process.thread, process.now = OTHER, began
+        process.batch(40, workers=workers)
+        process.thread = recorded.MAIN
+        process.forward(20)
+        process.backward(30)
+        process.step(5)
+    values, found = measured(process)
+    assert values[f"lost_data_{name}_share"] == pytest.approx(40 / 95)
+    assert values["lost_data_other_share"] == pytest.approx(0, abs=1e-9)
+    assert found.warnings == ()
 
 
 def test_pauses_that_are_rare_are_not_data(measured):

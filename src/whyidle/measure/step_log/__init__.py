@@ -81,8 +81,9 @@ def taken_for_data(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Itera
         share = next((float(m.value) for m in measured if m.name == "lost_data_other_share"), 0.0)
         if share >= LOW and w.shares["data"] < share / 2:
             yield (
-                f"no DataLoader of PyTorch brings this job its batches: the time from the end of a step to the next "
-                f"forward pass in which nothing is known to run ({share:.0%} of the time) is taken for a wait for data."
+                "the training thread takes its batches from no DataLoader of PyTorch: the time from the end of a step "
+                f"to the next forward pass in which nothing is known to run ({share:.0%} of the time) is taken for a "
+                "wait for data."
             )
             return
 

@@ -13,7 +13,7 @@ from whyidle.measure.step_log.nesting import CHECKPOINT, DATA, END_OF_DATA, HAS_
 from whyidle.measure.step_log.period import Period
 from whyidle.measure.step_log.phases import EVALUATION, evaluating
 from whyidle.model.evidence import Ints, Record, StepLog
-from whyidle.model.intervals import Intervals, overlap, subtract, union
+from whyidle.model.intervals import NOTHING, Intervals, overlap, subtract, union
 
 COVERED: Final = 0.5  # of the host's wait: so much must have the GPU's own time for the rest to be taken as like it
 FEW: Final = 0.5  # batches per step: with fewer, data comes from elsewhere
@@ -140,6 +140,25 @@ def data_losses(some: Waits, found: Batches, total: int, step: float) -> Iterato
     yield "lost_data_first_share", float(first.sum()) / total
 
 
+def of_another_thread(log: StepLog, rows: Rows, steps: Period, phase: Ints, thread: int) -> tuple[float, float] | None:
+    """Return the shares in which the job waits while another thread takes a batch from a loader: without, with workers.
+
+    None where no other thread does, or none in most steps: then the training thread does not live on these batches.
+    """
+    its = (log.kind == Record.BATCH) & (log.thread != thread) & (log.flags & END_OF_DATA == 0)
+    its &= (log.start >= steps.start[0]) & (log.start < steps.end[-1])
+    pause = _pauses(rows, steps, phase)
+    if pause is None or np.count_nonzero(its) < FEW * len(steps.end):
+        return None
+    workers = (log.flags & HAS_WORKERS) != 0
+    end = log.start + log.duration
+    parts = []
+    for which in (its & ~workers, its & workers):
+        beside = _pauses(rows, steps, phase, union(log.start[which], end[which]))
+        parts.append(float((pause - (pause if beside is None else beside)).sum()) / steps.window.total)
+    return parts[0], parts[1]
+
+
 def other_data_loss(rows: Rows, steps: Period, some: Waits, found: Batches, phase: Ints) -> float | None:
     """Return the share in which the job waits for data that no DataLoader of PyTorch gives it; None where not known.
 
@@ -176,7 +195,7 @@ def other_data_loss(rows: Rows, steps: Period, some: Waits, found: Batches, phas
     return float(np.minimum(pause, USUAL * np.median(pause)).sum()) / total
 
 
-def _pauses(rows: Rows, steps: Period, phase: Ints) -> Ints | None:
+def _pauses(rows: Rows, steps: Period, phase: Ints, without: Intervals = NOTHING) -> Ints | None:
     """Return for each step the time from its beginning to its first forward pass in which nothing is known to run."""
     forward = rows.of(Record.FORWARD) & (phase != EVALUATION)
     if not forward.any():
@@ -186,7 +205,9 @@ def _pauses(rows: Rows, steps: Period, phase: Ints) -> Ints | None:
     reached = np.append(starts, np.iinfo(np.int64).max)[place]
     until = np.minimum(reached, steps.end)
     pauses = evaluating(rows, phase)  # with what lies between its records
-    busy = union(np.concatenate((rows.start, pauses.start)), np.concatenate((rows.end, pauses.end)))
+    busy = union(
+        np.concatenate((rows.start, pauses.start, without.start)), np.concatenate((rows.end, pauses.end, without.end))
+    )
     pause = (until - steps.start) - overlap(steps.start, until, busy)
     return np.asarray(pause[steps.kept])
 
@@ -207,13 +228,13 @@ def save_loss(rows: Rows, some: Waits, total: int) -> float | None:
 def evaluation_loss(
     rows: Rows, phase: Ints, some: Waits, shares: dict[str, float], window: Intervals, on_gpu: bool
 ) -> float | None:
-    """Return the share lost in evaluations: on a GPU its waits for batches, else all but its forward passes."""
+    """Return the share lost in evaluations: waits for batches; without a GPU all but its forward passes, if seen."""
     evaluates = phase == EVALUATION
-    if on_gpu:
+    forward = evaluates & rows.of(Record.FORWARD)
+    if on_gpu or not forward.any():
         batch = rows.of(Record.BATCH) & ~rows.within(Record.BATCH) & (rows.flags & END_OF_DATA == 0)
         cost = lost(some, evaluates & batch)
         return None if cost is None else float(cost.sum()) / window.total
-    forward = evaluates & rows.of(Record.FORWARD)
     computing = union(rows.start[forward], rows.end[forward])  # one may lie in another
     computed = overlap(computing.start, computing.end, window).sum()
     return max(shares.get("evaluation", 0.0) - float(computed) / window.total, 0.0)

@@ -7,7 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from whyidle.measure.step_log.losses import data_losses, evaluation_loss, other_data_loss, save_loss
+from whyidle.measure.step_log.losses import (
+    data_losses,
+    evaluation_loss,
+    of_another_thread,
+    other_data_loss,
+    save_loss,
+)
 from whyidle.measure.step_log.nesting import CHECKPOINT
 from whyidle.measure.step_log.phases import EVALUATION
 from whyidle.measure.step_log.watch import Watch
@@ -49,10 +55,18 @@ def loader_place(w: Watch) -> tuple[Location, ...]:
 
 def losses(w: Watch) -> Iterator[Measurement]:
     place = loader_place(w)
-    for name, share in data_losses(w.waits, w.batches, w.total, float(np.median(w.steps.times))):
+    data = dict(data_losses(w.waits, w.batches, w.total, float(np.median(w.steps.times))))
+    other = other_data_loss(w.rows, w.steps, w.waits, w.batches, w.phase)
+    apart = of_another_thread(w.log, w.rows, w.steps, w.phase, w.thread) if other else None
+    if other and apart is not None and data:
+        zero, workers = (min(share, other) for share in apart)
+        data["lost_data_zero_share"] += zero
+        data["lost_data_workers_share"] += workers
+        other = max(other - zero - workers, 0.0)
+    for name, share in data.items():
         yield Measurement(name, share, locations=place)
     others = {
-        "lost_data_other_share": other_data_loss(w.rows, w.steps, w.waits, w.batches, w.phase),
+        "lost_data_other_share": other,
         "lost_save_share": save_loss(w.rows, w.waits, w.total),
         "lost_evaluation_share": evaluation_loss(
             w.rows, w.phase, w.waits, dict(w.shares), w.window, on_gpu=bool(w.on_gpu)

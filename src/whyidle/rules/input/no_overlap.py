@@ -54,7 +54,7 @@ class NoOverlap(Rule):
             )
         pinned = ", pin_memory=True" if waits.on_gpu(m) else ""
         yield from self.finding(
-            f"The training thread makes each batch itself while {waits.who(m)} waits, "
+            f"The training thread makes each batch itself{', it seems,' if watched else ''} while {waits.who(m)} waits, "
             f"which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.between_confidence if watched else self.confidence,

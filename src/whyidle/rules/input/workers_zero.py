@@ -56,7 +56,7 @@ class WorkersZero(Rule):
         if watched:
             plan = loader_model.plan(m, lost)
             seen = (
-                f"the training thread makes batches itself, and {waits.who(m)} waits for them "
+                f"the training process makes batches itself, and {waits.who(m)} waits for them "
                 f"{lost:.0%} of the watched time"
             )
             if plan and plan.cpus_are_the_limit:
