@@ -52,9 +52,10 @@ class NoOverlap(Rule):
             seen = (
                 f"for {lost:.0%} of the watched time {waits.who(m)} waits between steps, and no DataLoader is at work"
             )
+        seems = ", it seems," if watched else ""
         pinned = ", pin_memory=True" if waits.on_gpu(m) else ""
         yield from self.finding(
-            f"The training thread makes each batch itself{', it seems,' if watched else ''} while {waits.who(m)} waits, "
+            f"The training thread makes each batch itself{seems} while {waits.who(m)} waits, "
             f"which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.between_confidence if watched else self.confidence,
