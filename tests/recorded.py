@@ -85,6 +85,7 @@ class Process:
         sequence = self.put(SAVE, took, size)
         if idle is not None:
             self.put(GPU, idle, sequence, at=self.now)
+        return self
 
     def count(self, counter, value, at=None):
         self.put(COUNT, 0, value, counter, at=self.now if at is None else at)

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from tests.recorded import BEGAN, GPU_OF_MACHINE, MS, Process, run_directory
+from whyidle import watched
 from whyidle.diagnosis import diagnose
+from whyidle.model.finding import Finding, Summary
 from whyidle.render import render
 
 BLOCKS = "that is where the host happens to block, not a cause"
@@ -199,4 +201,155 @@ def test_a_rank_that_waits_for_data_holds_up_the_others(tmp_path):
     first = Process(0, 10, 2).setting("device", "cpu").train(20, data=1, backward=69)
     second = Process(1, 11, 2).setting("device", "cpu").train(20, data=40, backward=30)
     verdict = diagnose(run_directory(tmp_path, first, second)).summary.verdict
-    assert verdict.endswith("Rank 1 waits longest, 40% of the time: where ranks meet, the others wait for it.")
+    assert verdict == (
+        "No GPU was used: 40% of each step waits for data. Rank 1, shown here, waits longest, 40% of the time, "
+        "ranks on average 20%: where ranks meet, the others wait for it."
+    )
+
+
+def test_a_rank_that_writes_checkpoints_holds_up_the_others(tmp_path):
+    first = Process(0, 10, 2).setting("device", "cpu")
+    for _ in range(20):
+        first.train(1, data=0).save(40)
+    second = Process(1, 11, 2).setting("device", "cpu").train(20, data=0, backward=70)
+    report = diagnose(run_directory(tmp_path, first, second))
+    assert report.summary.lost_shares["save"] == pytest.approx(0.4)
+    assert sum(report.summary.host_shares.values()) == pytest.approx(1)
+    assert "Rank 0, shown here, waits longest, 40% of the time, ranks on average 20%" in report.summary.verdict
+
+
+def test_a_gpu_whose_batches_come_from_no_dataloader(tmp_path):
+    process = Process().setting("device", "cuda:0")
+    for _ in range(30):
+        process.wait(40)
+        process.forward(20)
+        process.backward(30)
+        process.step(5)
+    rows = [(BEGAN + round(ms * MS), 0, 50, 1) for ms in range(0, round(process.now), 100)]
+    csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
+    report = diagnose(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE], csv=csv))
+    assert report.summary.verdict.startswith(
+        "Whether the GPU waits for data was not measured: the training thread takes its batches from no "
+        "DataLoader of PyTorch."
+    )
+    assert not report.judged
+
+
+def test_what_nvml_saw_bounds_a_wait_that_was_not_timed(tmp_path):
+    report = diagnose(job(tmp_path, data=40, utilization=99))
+    assert report.summary.verdict.startswith(
+        "The host waits for data 40% of the time, the GPU 1% at most, as NVML saw kernels in the rest of the time."
+    )
+    assert report.judged
+
+
+def test_nvml_does_not_tell_ranks_that_wait_for_each_other_from_ranks_that_work(tmp_path):
+    processes = [
+        Process(rank, 10 + rank, 2).setting("device", f"cuda:{rank}").train(40, data=1, idle=0) for rank in range(2)
+    ]
+    rows = [(BEGAN + ms * MS, gpu, 99, 1) for ms in range(0, round(processes[0].now), 100) for gpu in range(2)]
+    csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
+    gpus = [GPU_OF_MACHINE, GPU_OF_MACHINE | {"index": 1}]
+    report = diagnose(run_directory(tmp_path, *processes, gpus=gpus, csv=csv))
+    assert "Healthy" not in report.summary.verdict
+    assert "How long ranks wait for each other is not known" in report.summary.verdict
+    assert report.judged
+    assert not report.healthy
+
+
+def test_waits_that_no_finding_speaks_for_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(watched, "all_rules", tuple)
+    summary = Summary("", on_gpu=False, lost_shares={"data_zero": 0.04, "save": 0.03, "evaluation": 0.0})
+    assert watched.verdict(summary, ()).endswith(
+        "No finding says what to change about 7% of the time (data 4%, checkpoints 3%): not judged."
+    )
+    assert not watched.enough(summary, ())
+
+
+def test_a_finding_on_something_else_does_not_speak_for_a_wait():
+    summary = Summary("", on_gpu=False, lost_shares={"save": 0.06})
+    other = Finding("host.gc_pause", "low", 0.9, "", 0.04, "")
+    its = Finding("pause.checkpoint_sync", "low", 0.9, "", 0.04, "")
+    assert not watched.enough(summary, (other,))
+    assert watched.enough(summary, (its,))
+
+
+def test_a_healthy_trace_does_not_make_a_run_healthy_that_waits(tmp_path):
+    report = diagnose(with_trace(job(tmp_path, data=40, idle=40), trace(busy=70)))
+    assert report.summary.verdict.startswith(
+        "Your GPU was busy 100% of the traced steps, but over the whole run it waits 40% of the time."
+    )
+
+
+def test_what_to_type_without_a_gpu_pins_no_memory(tmp_path):
+    process = Process().setting("device", "cpu").train(30, data=40)
+    process.evaluate(40, data=20)
+    process.train(10, data=40)
+    report = diagnose(run_directory(tmp_path, process))
+    assert {finding.rule for finding in report.findings} >= {"input.workers_zero", "pause.evaluation"}
+    assert not [fix for finding in report.findings for fix in finding.fixes if "pin_memory" in fix.change]
+
+
+def test_a_long_start_is_a_share_of_the_run(tmp_path):
+    process = Process().setting("device", "cpu").wait(237_000).train(2000, data=0)  # 120 s after four minutes
+    report = diagnose(run_directory(tmp_path, process))
+    assert [finding.rule for finding in report.findings] == ["pause.startup"]
+    assert "67% of the run, 240 s of 360 s" in render(report)
+
+
+HUGE = 10**400
+
+
+def of_gpu(values):
+    columns = (
+        "time_ns", "gpu", "utilization_percent", "processes_of_job", "throttle_reasons", "sm_clock_mhz",
+        "temperature_c", "memory_foreign_bytes", "processes_foreign",
+    )  # fmt: skip
+    return {"gpu.csv": (columns, [(BEGAN + ms * MS, 0, *values) for ms in range(0, 4000, 100)])}
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        *({"csv": of_gpu([text] * 7)} for text in ("nan", "inf", "1e300", "-5", "x")),
+        {"csv": of_gpu(["99", "nan", "1e19", "1e400", "-1e300", "nan", "3"])},
+        {"gpus": [GPU_OF_MACHINE | {"pcie_width": HUGE, "pcie_width_max": 0, "sm_clock_max_mhz": 1e-320}]},
+        {"told": {"clock": {"mono_ns": HUGE, "wall_ns": -5}}},
+        {"told": {"clock": {"mono_ns": (1 << 63) - 1, "wall_ns": 1 << 63}}},
+        {"told": {"machine": {"cpus": HUGE, "cpu_quota": 1e-300, "cpus_allowed": "0-99999999999"}}},
+        {"told": {"machine": {"cpus": 0, "cpus_allowed": [], "cpu_quota": -3}}},
+        {"told": {"not_captured": [{"pid": HUGE, "command": ["a"], "why": "x"}]}},
+        {
+            "csv": {
+                "processes.csv": (
+                    ("time_ns", "pid", "role", "cpu_s"),
+                    [(BEGAN + ms * MS, 4000, "rank", "1e308" if ms % 200 else "-1e308") for ms in range(0, 4000, 100)],
+                )
+            }
+        },
+    ],
+)
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"loaders": [{"loader": 0, "where": "x:" + "9" * 5000, "num_workers": -3, "length": HUGE}]},
+        {
+            "settings": [
+                {"name": "CUDA_VISIBLE_DEVICES", "value": "9" * 5000},
+                {"name": "affinity", "value": "9" * 5000},
+            ]
+        },
+        {"settings": [{"name": "torch_threads", "value": HUGE}, {"name": "cpus_allowed", "value": -1}]},
+        {"syncs": {"steps": HUGE, "sites": [{"file": "e", "line": 1, "count": HUGE}]}},
+        {"profile": {"state": "done", "export_ms": 1e300, "trace": "../../etc/passwd"}},
+        {"dynamo": {"breaks": {"x": HUGE}, "recompilations": {"y": -1}}},
+    ],
+)
+def test_numbers_that_cannot_be_do_no_harm(tmp_path, machine, facts):
+    process = Process().setting("device", "cuda:0").train(50, data=40, idle=40, workers=True)
+    process.facts.update(facts)
+    process.workers[0, 0] = {"fetches": HUGE, "fetch_s": {"sum": 1e308, "sum_of_squares": 1e308}, "cpu_s": 1e308}
+    report = diagnose(run_directory(tmp_path, process, **{"gpus": [GPU_OF_MACHINE], **machine}))
+    assert "40% of the time" in report.summary.verdict
+    assert render(report)

@@ -51,11 +51,11 @@ def judge(run: Run) -> Report:
         return Report(info, summary, warnings=tuple(warnings), detail=measured.detail, judged=False)
     findings, unknown = ask(measured.measurements)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
-    said = [verdict(measured.measurements, ranked), *watched.remarks(measured.measurements, summary)]
+    said = [verdict(measured.measurements, ranked, summary), *watched.remarks(measured.measurements, summary)]
     summary = replace(summary, verdict=" ".join(said))
     # a GPU that idles for no visible reason is not "nothing found"
     left = sum(unexplained(measured.measurements, ranked).values())
-    judged = left < MEDIUM or any(finding.severity != "low" for finding in ranked)
+    judged = (left < MEDIUM and watched.spoken(summary, ranked)) or any(finding.severity != "low" for finding in ranked)
     return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
 
 
@@ -67,9 +67,10 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     findings, unknown = ask(measured.measurements)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = watched.summarize(Summary(""), measured.watched)
-    said = [watched.verdict(summary, ranked), *watched.slowest(measured.measurements)]
+    ranks = max(info.world_size or 1, len(measured.watched.logs))
+    said = [watched.verdict(summary, ranked, ranks), *watched.slowest(measured.measurements)]
     summary = replace(summary, verdict=" ".join(said))
-    return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked))
+    return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked, ranks))
 
 
 CUT = "cut short"  # what the reader says of a truncated file
@@ -180,15 +181,18 @@ def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, flo
     return dict(sorted(((cause, share) for cause, share in left.items() if share > 0), key=lambda item: -item[1]))
 
 
-def verdict(m: Measurements, findings: tuple[Finding, ...]) -> str:
-    """Return the judgement in a few sentences, the answer first."""
-    idle = m.number("gpu_idle_share")
+def verdict(m: Measurements, findings: tuple[Finding, ...], summary: Summary) -> str:
+    """Return the judgement in a few sentences, the answer first. A log tells of more than the steps of the trace."""
+    idle, lost = m.number("gpu_idle_share"), sum(summary.lost_shares.values())
+    of = "time" if summary.watched_s is None else "traced steps"
     if idle >= HEALTHY_IDLE:
-        text = f"Your GPU was idle {idle:.0%} of the time."
+        text = f"Your GPU was idle {idle:.0%} of the {of}."
+    elif lost >= HEALTHY_IDLE:
+        text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but over the whole run it waits {lost:.0%} of the time."
     elif any(finding.severity != "low" for finding in findings):
-        text = f"Your GPU was busy {1 - idle:.0%} of the time, but not all of that was needed."
+        text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but not all of that was needed."
     else:
-        text = f"Healthy: the GPU was busy {1 - idle:.0%} of the time."
+        text = f"Healthy: the GPU was busy {1 - idle:.0%} of the {of}."
     return " ".join([text, *remarks(m, findings)])
 
 

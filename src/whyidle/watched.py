@@ -14,10 +14,13 @@ from whyidle.measure.step_log import WatchedJob
 from whyidle.model.evidence import Run
 from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary
 from whyidle.model.measurement import Measurements
+from whyidle.rules import all_rules
 
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
+KNOWN: Final = ("lost_data_workers_share", "lost_data_other_share")  # without them waits for data are not known
 NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
+WAITS: Final = {"data_wait": "data", "checkpoint": "checkpoints", "evaluation": "evaluations"}  # by cause
 APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
 
@@ -50,31 +53,41 @@ def summarize(summary: Summary, job: WatchedJob) -> Summary:
     )
 
 
-def enough(summary: Summary, findings: tuple[Finding, ...]) -> bool:
+def enough(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> bool:
     """Say whether a job that was not traced is judged.
 
     It is not where it waits, or its GPU rests, and nothing says why; nor where it is not known what its waits cost.
     """
     if any(finding.severity != "low" for finding in findings):
         return True
-    unknown = _waits_for_data(summary) if _lost_to_data(summary) is None else 0.0
+    unknown = _at_most(summary, ranks) if _lost_to_data(summary) is None else 0.0
     rests = _unexplained(summary) if summary.on_gpu else 0.0
-    return unknown < MEDIUM and _left(summary, findings) < MEDIUM and rests < 1 - UTILIZED
+    return unknown < MEDIUM and spoken(summary, findings) and rests < 1 - UTILIZED
 
 
-def verdict(summary: Summary, findings: tuple[Finding, ...]) -> str:
-    """Return the judgement on a job of which there is no trace of the GPU, the answer first."""
+def spoken(summary: Summary, findings: tuple[Finding, ...]) -> bool:
+    """Say whether findings speak for what the job loses in waits, but for less than 5% of the time."""
+    return sum(_left(summary, findings).values()) < MEDIUM
+
+
+def verdict(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> str:
+    """Return the judgement on a job of `ranks` of which there is no trace of the GPU, the answer first."""
     grave = any(finding.severity != "low" for finding in findings)
-    left = _left(summary, findings)
-    said = _answer(summary, grave, sum(summary.lost_shares.values()))
-    if left >= MEDIUM and not grave:
-        said += f" Of {left:.0%} of the time this recording does not show what to change."
+    said = _answer(summary, grave, sum(summary.lost_shares.values()), ranks)
+    if not grave and not spoken(summary, findings):
+        said += f" {_unspoken(summary, findings)}"
     return said
 
 
-def _answer(summary: Summary, grave: bool, lost: float) -> str:
+def _unspoken(summary: Summary, findings: tuple[Finding, ...]) -> str:
+    left = _left(summary, findings)
+    named = ", ".join(f"{WAITS[cause]} {share:.0%}" for cause, share in left.items() if share >= NAMED)
+    return f"No finding says what to change about {sum(left.values()):.0%} of the time ({named}): not judged."
+
+
+def _answer(summary: Summary, grave: bool, lost: float, ranks: int) -> str:
     if summary.on_gpu:
-        return " ".join(_on_gpu(summary, grave))
+        return " ".join(_on_gpu(summary, grave, ranks))
     if summary.on_gpu is None:
         wait = summary.host_shares.get("data", 0.0)
         return (
@@ -93,12 +106,22 @@ def _answer(summary: Summary, grave: bool, lost: float) -> str:
 
 
 def slowest(m: Measurements) -> Iterator[str]:
-    """Yield which rank waits far longer for data than all on average: in its collectives the others wait for it."""
-    ranks = m.each("host_data_share")
-    worst = max(ranks, key=lambda part: float(part.value), default=None)
-    if worst is not None and float(worst.value) - m.number("host_data_share") >= APART:
-        name = worst.subject.capitalize()
-        yield f"{name} waits longest, {float(worst.value):.0%} of the time: where ranks meet, the others wait for it."
+    """Yield which rank waits far longer than all on average: where ranks meet, the others wait for it."""
+    waits: dict[str, float] = {}
+    known = all(len(m.each(name)) == len(m.each("host_data_share")) for name in KNOWN)
+    for name in [f"lost_{what}_share" for what in LOSSES] if known else ["host_data_share"]:
+        for part in m.each(name):
+            waits[part.subject] = waits.get(part.subject, 0.0) + float(part.value)
+    worst = max(waits, key=lambda rank: waits[rank], default="")
+    mean = sum(waits.values()) / max(len(waits), 1)
+    if worst and waits[worst] - mean >= APART:
+        whole = m.number("host_data_share")
+        shown = any(part.subject == worst and part.value == whole for part in m.each("host_data_share"))
+        who = f"{worst.capitalize()}, shown here," if shown else worst.capitalize()
+        yield (
+            f"{who} waits longest, {waits[worst]:.0%} of the time, ranks on average {mean:.0%}: where ranks meet, the "
+            "others wait for it."
+        )
 
 
 def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
@@ -157,15 +180,24 @@ def _ended(run: Run) -> Iterator[str]:
             yield " The job still runs, or its recording was cut off."
 
 
-def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
+def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
     """Yield the sentences on a job on a GPU of which only the host's side was recorded."""
     waits, lost = _waits_for_data(summary), _lost_to_data(summary)
     total = sum(summary.lost_shares.values())
     points, of = round((lost or 0.0) * 100), round(waits * 100)
-    if lost is None:
+    if lost is None and waits < NAMED:
         yield (
-            f"Each step waits for data {waits:.0%} of the time at most: whether the GPU idles meanwhile, or has work "
+            "Whether the GPU waits for data was not measured: the training thread takes its batches from no DataLoader "
+            "of PyTorch."
+        )
+    elif lost is None:
+        most = _at_most(summary, ranks)
+        yield (
+            f"Each step waits for data {most:.0%} of the time at most: whether the GPU idles meanwhile, or has work "
             "and the host just blocks there, was not measured."
+            if most == waits
+            else f"The host waits for data {waits:.0%} of the time, the GPU {_percent(most)} at most, as NVML saw "
+            "kernels in the rest of the time."
         )
     elif lost >= HEALTHY_IDLE:
         yield f"Each step waits for data {waits:.0%} of the time, and the GPU idles in {points} of these {of} points."
@@ -176,7 +208,12 @@ def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
             "happens to block, not a cause."
         )
     elif total < HEALTHY_IDLE and not grave and (summary.utilization_mean_share or 0.0) >= UTILIZED:
-        yield f"Healthy: the GPU waits for data and checkpoints {_percent(total)} of the time."
+        hardly = f"GPU waits for data and checkpoints {_percent(total)} of the time."
+        yield (
+            f"Healthy: the {hardly}" if ranks == 1 else f"The {hardly} How long ranks wait for each other is not known:"
+        )
+        if ranks > 1:
+            yield f"NVML counts that as work. {TRACE}"
     else:
         yield f"The GPU waits for data {_percent(lost)} of the time."
     others = {name: share for name, share in summary.lost_shares.items() if not name.startswith("data")}
@@ -190,9 +227,28 @@ def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
         yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {TRACE}"
 
 
-def _left(summary: Summary, findings: tuple[Finding, ...]) -> float:
-    """Return the share of the time that is lost in waits and that no finding speaks for."""
-    return max(sum(summary.lost_shares.values()) - sum(finding.lost_share or 0.0 for finding in findings), 0.0)
+def _left(summary: Summary, findings: tuple[Finding, ...]) -> dict[str, float]:
+    """Return the shares of the time that are lost in waits and that no finding speaks for, by cause."""
+    lost = summary.lost_shares
+    left = {
+        "data_wait": sum(share for name, share in lost.items() if name.startswith("data")),
+        "checkpoint": lost.get("save", 0.0),
+        "evaluation": lost.get("evaluation", 0.0),
+    }
+    explains = {rule.id: rule.explains for rule in all_rules()}
+    for finding in findings:
+        for cause in left.keys() & explains[finding.rule]:
+            left[cause] = max(left[cause] - (finding.lost_share or 0.0), 0.0)
+    return left
+
+
+def _at_most(summary: Summary, ranks: int) -> float:
+    """Return how much of the time the GPU can wait for data where it was not timed.
+
+    It runs no kernel meanwhile; but one that waits for another rank is a kernel, too.
+    """
+    waits, used = _waits_for_data(summary), summary.utilization_mean_share
+    return waits if used is None or ranks > 1 or not summary.on_gpu else min(waits, 1 - used)
 
 
 def _unexplained(summary: Summary) -> float:
@@ -208,7 +264,7 @@ def _waits_for_data(summary: Summary) -> float:
 
 def _lost_to_data(summary: Summary) -> float | None:
     """Return how much of the time the GPU waits for data; None where that was not measured."""
-    if "data_workers" not in summary.lost_shares:
+    if not {"data_workers", "data_other"} <= summary.lost_shares.keys():
         return None
     return sum(share for name, share in summary.lost_shares.items() if name.startswith("data"))
 

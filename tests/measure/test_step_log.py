@@ -57,6 +57,12 @@ def test_a_plain_loop(measured):
     assert values["startup_s"] == pytest.approx(3 + 0.066)
 
 
+def test_how_long_a_job_took_to_start_is_that_of_its_first_process(measured):
+    later = recorded.BEGAN + 60_000 * recorded.MS
+    values, _ = measured(Process(0, 10, restart=0).train(20), Process(0, 20, restart=1, began=later).train(20))
+    assert "startup_s" not in values
+
+
 def test_accumulation_steps_as_often_as_the_optimizer(measured):
     process = Process()
     for _ in range(5):
@@ -201,6 +207,42 @@ def test_our_own_stalls_and_watched_steps_are_no_steps(measured):
     assert 15 <= values["watched_steps"] <= 19
 
 
+def test_steps_beside_the_writing_of_our_trace_are_left_out(measured):
+    process = Process().train(21)
+    process.put(recorded.PROFILE, 10, flags=1)
+    process.train(3)
+    process.put(recorded.PROFILE, 10, flags=2)
+    process.train(5, forward=60)  # 110 ms each, slowed by a thread that packs
+    process.train(20)
+    process.facts["profile"] = {"state": "done", "export_ms": 500.0, "trace": "trace-rank0-1-1.json.gz"}
+    values, _ = measured(process)
+    assert values["step_time_mean_s"] == pytest.approx(0.07, rel=0.01)
+
+
+def test_a_short_job_keeps_the_steps_beside_our_trace(measured):
+    process = Process().train(5)
+    process.put(recorded.PROFILE, 10, flags=1)
+    process.train(3)
+    process.put(recorded.PROFILE, 10, flags=2)
+    process.train(5)
+    process.facts["profile"] = {"state": "done", "export_ms": 5000.0, "trace": None}
+    values, _ = measured(process)
+    assert values["watched_steps"] == 8
+
+
+def test_steps_in_which_we_hold_up_another_rank_are_left_out(measured):
+    first, second = Process(0, 10, 2).train(11), Process(1, 11, 2).train(11)
+    first.put(recorded.PROFILE, 5000, flags=1)
+    first.train(1)
+    first.put(recorded.PROFILE, 100, flags=2)
+    second.train(1, backward=5130)  # waits for the other
+    first.train(11)
+    second.train(11)
+    values, found = measured(first, second)
+    assert [m.value for m in found.measurements.each("step_time_mean_s")] == [pytest.approx(0.07, rel=0.03)] * 2
+    assert values["host_backward_share"] == pytest.approx(30 / 70, rel=0.03)
+
+
 def test_time_in_which_records_are_missing_is_not_judged(tmp_path):
     process = Process().train(40)
     folder = run_directory(tmp_path, process) / "node-box"
@@ -244,6 +286,78 @@ def test_a_teacher_is_part_of_the_step(measured):
     values, _ = measured(process)
     assert values["host_evaluation_share"] == 0
     assert values["host_forward_share"] == pytest.approx(0.5)
+
+
+def test_a_teacher_with_a_loader_of_its_own_is_part_of_the_step(measured):
+    process = Process()
+    for _ in range(2):
+        for _ in range(20):
+            process.batch(20, loader=1)
+            process.forward(10, module=1, flags=0)
+            process.batch(5)
+            process.forward(20)
+            process.backward(30)
+            process.step(5)
+        process.batch(0, loader=1, end=True)
+    values, _ = measured(process)
+    assert values["evaluations"] == 0
+    assert values["host_evaluation_share"] == 0
+    assert values["lost_data_zero_share"] == pytest.approx(25 / 90, rel=0.02)
+
+
+def test_an_evaluation_whose_forward_passes_were_not_seen(measured):
+    """So it is with model.module(x) where only calls of model are watched."""
+    process = Process()
+    for _ in range(4):
+        process.train(20)
+        for _ in range(10):  # what follows the last batch is not known
+            process.batch(20, loader=1)
+            process.wait(30)
+        process.batch(0, loader=1, end=True)
+    values, _ = measured(process)
+    whole = values["watched_s"]
+    assert values["evaluations"] == 3
+    assert values["host_evaluation_share"] == pytest.approx(3 * 0.47 / whole, rel=0.01)
+    assert values["lost_evaluation_share"] == pytest.approx(3 * 0.2 / whole, rel=0.01)
+    assert values["lost_data_zero_share"] == pytest.approx(79 * 0.01 / whole, rel=0.02)
+
+
+def test_two_batches_of_a_step_are_both_training(measured):
+    process = Process()
+    for _ in range(20):
+        process.batch(20, loader=1)
+        process.train(1)
+    values, _ = measured(process)
+    assert values["evaluations"] == 0
+    assert values["lost_data_zero_share"] == pytest.approx(30 / 90, rel=0.02)
+
+
+def test_batches_of_a_step_that_are_fetched_at_once_are_training(measured):
+    process = Process()
+    for _ in range(20):
+        for _ in range(4):
+            process.batch(10)
+        for _ in range(4):
+            process.forward(20)
+            process.backward(30)
+        process.step(5)
+    values, _ = measured(process)
+    assert values["evaluations"] == 0
+    assert values["loader_batches_per_step"] == pytest.approx(4, rel=0.05)
+
+
+def test_an_evaluation_after_every_step_is_one(measured):
+    process = Process()
+    for _ in range(20):
+        process.iterate(1, loader=0)
+        process.train(1, other=0)
+        process.batch(0, end=True)
+        process.iterate(1, loader=1)
+        process.evaluate(3)
+        process.batch(0, loader=1, end=True)
+    values, _ = measured(process)
+    assert values["evaluations"] == 19
+    assert values["host_evaluation_share"] > 0.3
 
 
 def test_batches_that_are_fetched_ahead_go_with_their_loader(measured):
@@ -385,6 +499,52 @@ def test_data_that_comes_from_no_dataloader(measured):
     assert any("no DataLoader" in warning for warning in found.warnings)
     values, found = measured(job(), device="cuda:0")  # where the host may wait for the GPU instead
     assert "lost_data_other_share" not in values
+    assert found.warnings == ()
+
+
+def test_an_evaluation_between_steps_is_no_wait_for_data_too(measured):
+    process = Process()
+    for _ in range(4):
+        for _ in range(10):
+            process.wait(40)
+            process.forward(20)
+            process.backward(30)
+            process.step(5)
+        for _ in range(10):
+            process.forward(10, module=1, flags=0)
+            process.wait(50)
+    values, _ = measured(process)
+    whole = values["watched_s"]
+    assert values["lost_data_other_share"] == pytest.approx(40 * 0.04 / whole, rel=0.15)
+    assert values["lost_evaluation_share"] == pytest.approx(3 * 9 * 0.05 / whole, rel=0.01)
+
+
+def test_a_pause_that_is_far_longer_than_others_is_not_all_data(measured):
+    process = Process()
+    for index in range(40):
+        process.wait(20_000 if index == 20 else 40)
+        process.forward(20)
+        process.backward(30)
+        process.step(5)
+    values, _ = measured(process)
+    assert values["lost_data_other_share"] == pytest.approx((38 + 5) * 0.04 / values["watched_s"])
+
+
+@pytest.mark.parametrize(("workers", "name"), [(False, "zero"), (True, "workers")])
+def test_a_loader_that_another_thread_is_late_with(measured, workers, name):
+    process = Process()
+    for _ in range(40):
+        began = process.now
+        process.wait(40)
+        process.thread, process.now = OTHER, began
+        process.batch(40, workers=workers)
+        process.thread = recorded.MAIN
+        process.forward(20)
+        process.backward(30)
+        process.step(5)
+    values, found = measured(process)
+    assert values[f"lost_data_{name}_share"] == pytest.approx(40 / 95)
+    assert values["lost_data_other_share"] == pytest.approx(0, abs=1e-9)
     assert found.warnings == ()
 
 

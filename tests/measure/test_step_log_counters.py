@@ -118,14 +118,40 @@ def test_cpus(values, process):
     names = ("time_ns", "cpu_pressure_us", "io_pressure_us", "throttled_us", "periods", "throttled_periods")
     told = values(told={"machine": machine}, csv={"processes.csv": (columns, rows), "host.csv": (names, host)})
     assert (told["cpus_online"], told["cpu_quota"], told["cpus_allowed"]) == (16, 2.5, 2.5)
-    assert told["job_cpu_share"] == pytest.approx(1.5 / 2.5, rel=0.15)
-    assert told["storage_read_bytes_per_s"] == pytest.approx(100, rel=0.15)
+    assert told["job_cpu_share"] == pytest.approx(1.5 / 2.5)
+    assert told["storage_read_bytes_per_s"] == pytest.approx(100)
     assert told["main_run_delay_share"] == pytest.approx(0.25)
     assert told["main_cpu_share"] == pytest.approx(0.5)
     assert told["affinity_narrowed"] is True
     assert told["cpu_pressure_share"] == pytest.approx(0.4)
     assert told["io_pressure_share"] == pytest.approx(0.1)
     assert told["cpu_throttled_share"] == pytest.approx(0.1)  # a tenth of the periods, on two CPUs at once
+
+
+def test_workers_that_each_epoch_starts_again_count_from_their_start(values):
+    rows = [(time, 4000, "rank", 1.0, 0) for time in times()]
+    for index, time in enumerate(times()[1:], 1):  # each lives for one sample, and had used a CPU since it began
+        rows.append((time, 5000 + index, "worker", 1.0, 10))
+    told = values(csv={"processes.csv": (("time_ns", "pid", "role", "cpu_s", "read_bytes"), rows)})
+    assert told["job_cpu_share"] == pytest.approx(1 / 8)
+    assert told["storage_read_bytes_per_s"] == pytest.approx(10)
+
+
+def test_a_process_whose_role_becomes_known_counts_once_and_a_number_that_is_used_again_twice(values):
+    rows = [(time, 4001, "other" if index < 3 else "worker", index) for index, time in enumerate(times())]
+    rows += [(time, 4002, "worker", index % 4) for index, time in enumerate(times())]
+    told = values(csv={"processes.csv": (("time_ns", "pid", "role", "cpu_s"), rows)})
+    count = len(times()) - 1
+    assert told["job_cpu_share"] == pytest.approx((count + count - count // 4) / count / 8, rel=0.1)
+
+
+def test_without_the_jobs_processes_the_gpus_that_did_something_are_its(values, process):
+    process.settings[0]["value"] = "cuda:1"
+    rows = [(time, gpu, 50 if gpu == 1 else 0) for time in times() for gpu in range(4)]
+    gpus = [GPU_OF_MACHINE | {"index": index} for index in range(4)]
+    told = values(gpus=gpus, csv={"gpu.csv": (("time_ns", "gpu", "utilization_percent"), rows)})
+    assert told["utilization_mean_share"] == pytest.approx(0.5)
+    assert told["gpus_on_host"] == 4
 
 
 def test_without_a_quota_the_machines_cpus_are_it(values):

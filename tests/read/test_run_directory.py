@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 
 import numpy as np
@@ -143,13 +144,50 @@ def test_sequences_that_wrap_around_go_on(tmp_path):
     assert _unwrapped(np.array([], np.int64), 4).tolist() == []
 
 
+def lives(run):
+    return [(log.process.rank, log.process.pid) for log in run.logs]
+
+
+LATER = BEGAN + 60_000 * MS
+
+
 def test_an_elastic_restart(tmp_path):
-    first = Process(rank=0, pid=10, restart=0).train(8)
-    again = Process(rank=0, pid=20, restart=1, began=BEGAN + 60_000 * MS).train(6)
-    other = Process(rank=1, pid=11).train(8)
-    run = load(run_directory(tmp_path, again, first, other))
-    assert [(log.process.rank, log.process.pid) for log in run.logs] == [(0, 20), (1, 11)]
+    first = Process(rank=0, pid=10, restart=0).train(28)
+    again = Process(rank=0, pid=20, restart=1, began=LATER).train(16)
+    run = load(run_directory(tmp_path, again, first))
+    assert lives(run) == [(0, 20)]
+    assert run.logs[0].later
     assert ["rank 0 started again once" in warning for warning in run.warnings] == [True]
+
+
+def test_a_copy_of_a_folder_is_no_restart(tmp_path):
+    run = run_directory(tmp_path, Process().train(20))
+    shutil.copytree(node_of(run), run / "node-copy")
+    loaded = load(run)
+    assert len(loaded.logs) == 1
+    assert loaded.warnings == ()
+
+
+def test_a_life_that_hardly_trained_is_not_judged(tmp_path):
+    first = Process(rank=0, pid=10, restart=0).train(50)
+    again = Process(rank=0, pid=20, restart=1, began=LATER).train(2)
+    run = load(run_directory(tmp_path, again, first))
+    assert lives(run) == [(0, 10)]
+    assert not run.logs[0].later
+    assert "the last of them that trained for a while is judged" in run.warnings[-1]
+
+
+def test_lives_of_two_attempts_are_not_mixed(tmp_path):
+    before = [Process(rank, 10 + rank, 2, restart=0).train(50) for rank in range(2)]
+    after = [Process(0, 20, 2, restart=1, began=LATER).train(10), Process(1, 21, 2, restart=1, began=LATER).train(9)]
+    assert lives(load(run_directory(tmp_path, *before, *after))) == [(0, 20), (1, 21)]
+
+
+def test_a_rank_that_was_not_started_again_is_left_out(tmp_path):
+    before = [Process(rank, 10 + rank, 2, restart=0).train(50) for rank in range(2)]
+    run = load(run_directory(tmp_path, *before, Process(0, 20, 1, restart=1, began=LATER).train(20)))
+    assert lives(run) == [(0, 20)]
+    assert "rank 1 trained only before the others started again: left out." in run.warnings
 
 
 def test_two_jobs_at_once_are_no_restart(tmp_path):

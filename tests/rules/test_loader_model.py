@@ -31,7 +31,7 @@ def measurements(given: dict[str, Value]) -> Measurements:
         ({"cpus_allowed": 2}, 2, 0.6, True),
         ({"cpus_allowed": 1, "on_gpu": False}, 1, 0.0, True),  # 80 ms and 20 ms of one CPU are 100 ms
         ({"cpus_allowed": 2, "on_gpu": False}, 2, 0.5, True),  # 100 ms of CPU on two of them
-        ({"cpus_allowed": 2, "on_gpu": False, "batch_cpu_share": 0.0}, 2, 0.6, True),  # workers that sleep
+        ({"cpus_allowed": 2, "on_gpu": False, "batch_cpu_share": 0.0}, 5, 0.8, False),  # workers that sleep
     ],
 )
 def test_workers(change: dict[str, Value], workers: int, saved: float, limited: bool) -> None:

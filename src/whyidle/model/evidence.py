@@ -226,7 +226,9 @@ class StepLog:
     sync_steps: int = 0  # steps that were watched for synchronisations
     graph_breaks: Mapping[str, int] = field(default_factory=dict)  # by reason
     recompilations: Mapping[str, int] = field(default_factory=dict)  # by reason
+    later: bool = False  # other processes of the job had trained on the machine before it
     trace: str = ""  # name of the trace that it recorded
+    export_ns: int = 0  # how long writing that took, beside the job, from when the profiler stopped; 0: not known
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:

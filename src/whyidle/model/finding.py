@@ -308,7 +308,10 @@ class Report:
         waits = sum(s.lost_shares.values())
         if s.gpu_idle_share is not None:
             waits = max(waits, s.gpu_idle_share)
-        elif not s.lost_shares or (s.on_gpu and (s.utilization_mean_share or 0.0) < UTILIZED):
+        elif s.on_gpu:
+            alone = (self.run.world_size or 1) == 1  # ranks that wait for each other look busy to NVML
+            waits = waits if alone and s.lost_shares and (s.utilization_mean_share or 0.0) >= UTILIZED else 1.0
+        elif not s.lost_shares:
             return False
         return self.judged and waits < HEALTHY_IDLE and not self.grave
 

@@ -18,6 +18,7 @@ FILES: Final = {"gpu.csv": "gpu", "host.csv": "", "processes.csv": "pid"}  # the
 NOT_NUMBERS: Final = {"time_ns", "role"}
 MOST_COLUMNS: Final = 64
 LATEST: Final = 1 << 62  # ns
+LARGEST: Final = 1e18  # a counter beyond that is damage
 
 Key = tuple[int | None, str]
 
@@ -49,7 +50,7 @@ def read_counters(path: Path, node: str, warnings: list[str]) -> Iterator[Series
     for (subject, role), (time, values) in tables.items():
         order = np.argsort(time, kind="stable")
         table = np.asarray(values, np.float64).reshape(-1, len(columns))[order]
-        table[np.isinf(table)] = np.nan
+        table[~(np.abs(table) <= LARGEST)] = np.nan
         for column, name in enumerate(columns):
             if not np.isnan(table[:, column]).all():
                 device, pid = (subject, None) if of == "gpu" else (None, subject)

@@ -12,47 +12,48 @@ import msgspec
 
 from whyidle.model.evidence import Fact, LoaderSettings, Stack, SyncSite, Worker
 from whyidle.read.base import UnreadableError
-from whyidle.read.typed import each, file_as
+from whyidle.read.typed import Float, Int, each, file_as
 
 FRAME: Final = re.compile(r"(.*):(\d{1,9}):([^:]*)", re.DOTALL)
 STATES: Final = {"cpu", "read", "lock", "sleep"}
 LARGEST: Final = 1 << 62
+LONGEST_EXPORT_MS: Final = 3_600_000.0  # longer is damage
 
 Raws = list[msgspec.Raw]
 
 
 class _Setting(msgspec.Struct):
     name: str
-    value: bool | int | float | str
+    value: bool | Int | Float | str
     where: str | None = ""
     subject: str | None = ""
 
 
 class _Loader(msgspec.Struct):
-    loader: int
+    loader: Int
     where: str | None = ""
     kind: str | None = msgspec.field(default="", name="class")
     dataset: str | None = ""
     dataset_path: str | None = ""
     file_system: str | None = ""
-    batch_size: int | None = None
-    num_workers: int | None = None
+    batch_size: Int | None = None
+    num_workers: Int | None = None
     pin_memory: bool | None = None
-    prefetch_factor: int | None = None
+    prefetch_factor: Int | None = None
     persistent_workers: bool | None = None
-    length: int | None = None
+    length: Int | None = None
 
 
 class _Site(msgspec.Struct):
     file: str
-    line: int
-    count: int
+    line: Int
+    count: Int
     function: str | None = ""
     operation: str | None = ""
 
 
 class _Syncs(msgspec.Struct):
-    steps: int = 0
+    steps: Int = 0
     sites: Raws = []
 
 
@@ -60,48 +61,49 @@ class _Profile(msgspec.Struct):
     state: str | None = ""
     why: str | None = ""
     trace: str | None = ""
+    export_ms: Float | None = None
 
 
 class _Dynamo(msgspec.Struct):
-    breaks: dict[str, int] | None = None
-    recompilations: dict[str, int] | None = None
+    breaks: dict[str, Int] | None = None
+    recompilations: dict[str, Int] | None = None
 
 
 class _Facts(msgspec.Struct):
-    version: int = 1
-    pid: int = 0
-    rank: int | None = None
-    worker_of: int | None = None
+    version: Int = 1
+    pid: Int = 0
+    rank: Int | None = None
+    worker_of: Int | None = None
     settings: Raws = []
     loaders: Raws = []
     syncs: _Syncs | None = None
     profile: _Profile | None = None
     dynamo: _Dynamo | None = None
-    errors: int = 0
+    errors: Int = 0
 
 
 class _Seconds(msgspec.Struct):
-    sum: float = 0.0
-    sum_of_squares: float = 0.0
+    sum: Float = 0.0
+    sum_of_squares: Float = 0.0
 
 
 class _Stack(msgspec.Struct):
     frames: list[str]
-    count: int
+    count: Int
     state: str | None = "other"
 
 
 class _Worker(msgspec.Struct):
-    version: int = 1
-    pid: int = 0
-    loader: int = 0
-    worker: int = 0
-    fetches: int = 0
+    version: Int = 1
+    pid: Int = 0
+    loader: Int = 0
+    worker: Int = 0
+    fetches: Int = 0
     fetch_s: _Seconds | None = None
-    cpu_s: float | None = None
-    run_delay_s: float | None = None
-    cpus_allowed: int | None = None
-    threads: int | None = None
+    cpu_s: Float | None = None
+    run_delay_s: Float | None = None
+    cpus_allowed: Int | None = None
+    threads: Int | None = None
     stacks: Raws = []
 
 
@@ -119,6 +121,7 @@ class Facts:
     breaks: dict[str, int] = field(default_factory=dict)
     recompilations: dict[str, int] = field(default_factory=dict)
     trace: str = ""
+    export_ns: int = 0
 
 
 def read_facts(path: Path, warnings: list[str]) -> Facts:
@@ -149,7 +152,14 @@ def read_facts(path: Path, warnings: list[str]) -> Facts:
         dynamo.breaks or {},
         dynamo.recompilations or {},
         (told.profile.trace or "") if told.profile is not None else "",
+        _export_ns(told.profile),
     )
+
+
+def _export_ns(told: _Profile | None) -> int:
+    """Return how long a trace was written; 0 where that is not known, or no time."""
+    took = (told.export_ms or 0.0) if told is not None else 0.0
+    return int(took * 1e6) if 0 < took <= LONGEST_EXPORT_MS else 0
 
 
 def read_workers(paths: Iterable[Path], warnings: list[str]) -> Iterator[Worker]:

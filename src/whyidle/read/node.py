@@ -14,8 +14,8 @@ from whyidle.model.evidence import Fact, Node, Process, Series, StepLog, Value
 from whyidle.read.base import FolderReader, Part, Progress, UnreadableError
 from whyidle.read.counters import FILES, read_counters
 from whyidle.read.facts import Facts, read_facts, read_workers
-from whyidle.read.records import Records, read_records
-from whyidle.read.typed import each, file_as
+from whyidle.read.records import LATEST, Records, read_records
+from whyidle.read.typed import WRONG, Float, Int, each, file_as
 
 OURS: Final = re.compile(
     r"node\.json|report\.json|errors\.txt|gpu\.csv|host\.csv|processes\.csv"
@@ -27,25 +27,25 @@ MOST_PROCESSES: Final = 4096  # of one machine
 
 
 class _Clock(msgspec.Struct):
-    mono_ns: int | None = 0
-    wall_ns: int | None = 0
+    mono_ns: Int | None = 0
+    wall_ns: Int | None = 0
 
 
 class _Ended(msgspec.Struct):
-    mono_ns: int | None = None
-    exit_code: int | None = None
-    signal: int | None = None
+    mono_ns: Int | None = None
+    exit_code: Int | None = None
+    signal: Int | None = None
 
 
 class _NotCaptured(msgspec.Struct):
-    pid: int | None = None
+    pid: Int | None = None
     command: list[str] | str | None = None
     why: str | None = ""
     hint: str | None = ""
 
 
 class _Node(msgspec.Struct):
-    version: int = msgspec.field(default=1, name="whyidle_run")
+    version: Int = msgspec.field(default=1, name="whyidle_run")
     host: str | None = ""
     command: list[str] | None = None
     clock: _Clock | None = None
@@ -96,9 +96,9 @@ def _node(folder: Path, told: _Node, warnings: list[str]) -> Node:
         path=str(folder),
         host=told.host or "",
         command=tuple(told.command or ()),
-        started=clock.mono_ns or 0,
-        wall=clock.wall_ns or 0,
-        ended=None if ended is None else ended.mono_ns,
+        started=_time(clock.mono_ns),
+        wall=_time(clock.wall_ns),
+        ended=None if ended is None or ended.mono_ns is None else _time(ended.mono_ns),
         exit_code=None if ended is None else ended.exit_code,
         signal=None if ended is None else ended.signal,
         facts=tuple(_facts_of_machine(told)),
@@ -138,12 +138,10 @@ def _value(raw: msgspec.Raw | None) -> Value | None:
     if raw is None:
         return None
     try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        value: Value | list[msgspec.Raw] = msgspec.json.decode(raw, type=bool | Int | Float | str | list[msgspec.Raw])
+    except WRONG:
         return None
-    if isinstance(value, list):
-        return len(value)
-    return value if isinstance(value, bool | int | float | str) else None
+    return len(value) if isinstance(value, list) else value
 
 
 def _logs(folder: Path, rings: str | None, node: str, warnings: list[str]) -> Iterator[StepLog]:
@@ -196,6 +194,7 @@ def _log(folder: Path, node: str, identity: str, files: dict[str, Path]) -> Step
         graph_breaks=facts.breaks,
         recompilations=facts.recompilations,
         trace=facts.trace,
+        export_ns=facts.export_ns,
         warnings=tuple(warnings),
     )
 
@@ -219,13 +218,18 @@ def _process(node: str, identity: str, found: Records, facts: Facts) -> Process:
     return Process(
         node,
         pid,
-        header.start_ns,
+        _time(header.start_ns),
         _rank(rank),
         _rank(header.local_rank),
         _rank(header.world_size),
         header.restart,
         tuple(header.argv),
     )
+
+
+def _time(ns: int | None) -> int:
+    """Return a time; 0, which is not known, for what is none."""
+    return ns if ns is not None and 0 <= ns < LATEST else 0
 
 
 def _rank(number: int | None) -> int | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from whyidle.model.evidence import Ints, Record
 from whyidle.read.blocks import content_of
-from whyidle.read.typed import WRONG, text_as
+from whyidle.read.typed import WRONG, Int, text_as
 
 MAGIC: Final = b"WHYIDLE1"
 HEADER: Final = 4096  # bytes
@@ -41,15 +41,15 @@ Rows = NDArray[np.void]
 class Header(msgspec.Struct):
     """The process, as the JSON of a header tells."""
 
-    version: int = 1
-    pid: int = 0
-    start_ns: int = 0
-    wall_ns: int = 0
+    version: Int = 1
+    pid: Int = 0
+    start_ns: Int = 0
+    wall_ns: Int = 0
     argv: list[str] = []
-    rank: int | None = None
-    local_rank: int | None = None
-    world_size: int | None = None
-    restart: int | None = None
+    rank: Int | None = None
+    local_rank: Int | None = None
+    world_size: Int | None = None
+    restart: Int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,6 +13,11 @@ from whyidle.read.blocks import content_of
 
 MOST_JSON: Final = 4 << 20  # bytes; the format bounds its JSON files far below
 VERSION: Final = 1  # of the run directory, the newest that is known
+
+# Numbers beyond these are damage, and arithmetic with them would fail.
+LARGEST: Final = 1 << 62
+Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+Float: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)

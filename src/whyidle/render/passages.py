@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isclose
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -141,7 +142,7 @@ def _worth(finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
     if fix is not None and fix.predicted is not None and summary.step_time_s is not None:
         label, text = "worth", _predicted(fix.predicted, summary)
     elif finding.lost_share:
-        label, text = "lost", _lost(finding.lost_share, summary)
+        label, text = "lost", _started(finding.lost_share, summary) or _lost(finding.lost_share, summary)
     else:  # nothing is wrong: none.compute_bound
         return
     yield from hang(_label(label), Text(text), width, tail=Text(f"· {tag(finding)}", style="dim"))
@@ -155,6 +156,15 @@ def _predicted(predicted: Mapping[str, Estimate], summary: Summary) -> str:
     if speedup is not None:
         text += f", {speedup.likely:.2g}x ({speedup.low:.2g}\N{EN DASH}{speedup.high:.2g}x)"
     return text + _dollars(1 - step.likely / now if now else 0.0, summary)
+
+
+def _started(share: float, summary: Summary) -> str:
+    """Return what was lost before the first step ended, no part of the watched time; empty if the share is another."""
+    start, watched = summary.startup_s, summary.watched_s
+    if not start or watched is None or not isclose(share, start / (start + watched), rel_tol=1e-9):
+        return ""
+    text = f"{percent(share)} of the run, {duration(start)} of {duration(start + watched)}"
+    return text + _dollars(share, summary)
 
 
 def _lost(share: float, summary: Summary) -> str:

@@ -54,7 +54,7 @@ def _of_these(summary: Summary, width: int) -> Iterator[Text]:
     lost = summary.lost_shares
     data = sum(share for name, share in lost.items() if name.startswith("data"))
     others = {"checkpoint": lost.get("save", 0.0), "evaluation": lost.get("evaluation", 0.0)}
-    if "data_workers" in lost:
+    if {"data_workers", "data_other"} <= lost.keys():
         parts = [f"waiting for data {percent(data)}"]
     else:
         parts = ["waiting for data not measured: the host may just block there while the GPU works"]

@@ -22,12 +22,12 @@ READ_LEFT = (*READ, *TIMED)
 def room(m: Measurements) -> float:
     """Return the share of watched time that a slow host may have cost, 0-1."""
     waits = sum(m.get(name, 0.0) for name in NAMED)
-    return max(1 - waits - (m.get("utilization_mean_share", 0.0) if _on_gpu(m) else 0.0), 0.0)
+    return max(1 - waits - (m.get("utilization_mean_share", 0.0) if on_gpu(m) else 0.0), 0.0)
 
 
 def at_work(m: Measurements) -> float:
     """Return the share of watched time in which the GPU works and nothing waits, 0-1: what a slow GPU can have cost."""
-    if not _on_gpu(m):
+    if not on_gpu(m):
         return 0.0
     waits = sum(m.get(name, 0.0) for name in NAMED)
     return max(min(m.get("utilization_mean_share", 0.0), 1 - waits), 0.0)
@@ -51,13 +51,14 @@ def left(m: Measurements, *claimed: float) -> float:
 
 def who(m: Measurements) -> str:
     """Return what waits: the GPU, or the training of a job that computes on no GPU."""
-    return "the GPU" if _on_gpu(m) else "the training"
+    return "the GPU" if on_gpu(m) else "the training"
 
 
 def known(m: Measurements) -> bool:
     """Say whether `room` is more than what is left of the time: of a GPU, its utilization has to be measured."""
-    return not _on_gpu(m) or "utilization_mean_share" in m
+    return not on_gpu(m) or "utilization_mean_share" in m
 
 
-def _on_gpu(m: Measurements) -> bool:
+def on_gpu(m: Measurements) -> bool:
+    """Say whether the job computes on a GPU, as far as is known."""
     return "on_gpu" not in m or bool(m.one("on_gpu").value)

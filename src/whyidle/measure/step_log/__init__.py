@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from whyidle.measure.step_log import gpus, loader, machines, time, torch_counters
+from whyidle.measure.step_log import gpus, loader, machines, ranks, time, torch_counters
 from whyidle.measure.step_log.watch import Watch, watch
 from whyidle.model.evidence import Run, StepLog, Value
 from whyidle.model.finding import LOW, GpuCount
@@ -37,7 +37,10 @@ class WatchedJob:
 def measure(run: Run) -> WatchedJob:
     """Measure every rank that stepped, and the job as a whole."""
     nodes = {node.name: node for node in run.nodes}
-    watches = [w for log in run.logs if (w := watch(log, nodes.get(log.process.node))) is not None]
+    beside = ranks.held_up(run.logs, nodes)
+    watches = [
+        w for log, other in zip(run.logs, beside, strict=True) if (w := watch(log, nodes.get(log.process.node), other))
+    ]
     warnings = tuple(told(run, watches))
     if not watches:
         return WatchedJob(warnings=warnings)
@@ -49,7 +52,7 @@ def measure(run: Run) -> WatchedJob:
         measurements=tuple(found),
         steps_from=watches[0].steps.source,
         gpus=gpus.models(run, watches),
-        settings=tuple(settings(watches)),
+        settings=tuple(settings(max(of_ranks, key=lambda item: ranks.waits(*item))[0])),
         warnings=warnings,
     )
 
@@ -78,8 +81,9 @@ def taken_for_data(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Itera
         share = next((float(m.value) for m in measured if m.name == "lost_data_other_share"), 0.0)
         if share >= LOW and w.shares["data"] < share / 2:
             yield (
-                f"no DataLoader of PyTorch brings this job its batches: the time from the end of a step to the next "
-                f"forward pass in which nothing is known to run ({share:.0%} of the time) is taken for a wait for data."
+                "the training thread takes its batches from no DataLoader of PyTorch: the time from the end of a step "
+                f"to the next forward pass in which nothing is known to run ({share:.0%} of the time) is taken for a "
+                "wait for data."
             )
             return
 
@@ -96,10 +100,12 @@ def parts(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Iterator[Measu
 def whole(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Iterator[Measurement]:
     """Yield the job's measurements: shares weighted by the watched time, rates summed, other numbers as their median.
 
-    What one rank did not measure is not measured of the job. The rank that waits longest for data gives the place,
-    and what is no number.
+    What one rank did not measure is not measured of the job. The rank that waits longest gives the place, and what is
+    no number. Where ranks take their steps together it gives all but sums: the others wait for it, so that its waits
+    are the job's, and the mean over ranks would be less than what ending them saves.
     """
-    _, of_worst = max(of_ranks, key=lambda item: item[0].shares["data"])
+    _, of_worst = max(of_ranks, key=lambda item: ranks.waits(*item))
+    together = ranks.in_step([w for w, _ in of_ranks])
     yield from (m for m in of_worst if m.subject)
     weights = [w.total for w, _ in of_ranks]
     by_rank = [{m.name: m for m in measured if not m.subject} for _, measured in of_ranks]
@@ -108,7 +114,9 @@ def whole(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Iterator[Measu
         there = [(weight, of[name].value) for weight, of in zip(weights, by_rank, strict=True) if name in of]
         if len(there) == len(of_ranks) or name in ABSENT_IS_NONE:
             own = next((m.value for m in of_worst if m.name == name), there[0][1])
-            yield Measurement(name, combined(name, there, sum(weights), own), locations=place.get(name, ()))
+            alone = together and name in place and name not in SUMS | LARGEST | {"on_gpu"}
+            value = own if alone else combined(name, there, sum(weights), own)
+            yield Measurement(name, value, locations=place.get(name, ()))
 
 
 def combined(name: str, there: Sequence[tuple[int, Value]], total: int, own: Value) -> Value:
@@ -129,9 +137,8 @@ def combined(name: str, there: Sequence[tuple[int, Value]], total: int, own: Val
     return median(value for _, value in numbers)
 
 
-def settings(watches: Sequence[Watch]) -> Iterator[tuple[str, Value]]:
-    """Yield the settings of the rank that waits longest for data, of what there is one of, and those of its loader."""
-    worst = max(watches, key=lambda w: w.shares["data"])
+def settings(worst: Watch) -> Iterator[tuple[str, Value]]:
+    """Yield the settings of the rank that waits longest, of what there is one of, and those of its loader."""
     yield from ((fact.name, fact.value) for fact in worst.log.facts if not fact.subject)
     loader_ = worst.loader_settings
     if loader_ is not None:

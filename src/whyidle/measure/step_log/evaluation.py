@@ -13,6 +13,8 @@ from whyidle.model.evidence import Record
 
 MOSTLY: Final = 0.8  # of a loader's batches: all of them are used for that
 
+MOST_STEPS: Final = 0.5  # of the steps: what so many have is part of the step
+MOSTLY_RUNS: Final = 0.5  # of a loader's batches
 MOST_MODULES: Final = 256  # that are looked at, the most frequent first
 
 Bools = NDArray[np.bool_]
@@ -39,12 +41,39 @@ def evaluation(rows: Rows, steps: Period) -> Bools:
     has_training = np.bincount(part[trains], minlength=size) > 0
     acts = np.bincount(part[rows.of(Record.ENVIRONMENT)], minlength=size) > 0
     evaluates = (np.bincount(part[other], minlength=size) > 0) & ~has_training & ~acts
-    found: Bools = named | (other & evaluates[part])
     loading = rows.of(Record.BATCH, Record.ITERATE)
+    for loader in np.unique(rows.loader[np.flatnonzero(batch)[np.flatnonzero(evaluates[1:])]]).tolist():
+        evaluates[part[batch & (rows.loader == loader)]] &= not _of_each_step(
+            rows, steps, batch & evaluates[part], loader
+        )
+    found: Bools = named | (other & evaluates[part])
     for loader in np.unique(rows.loader[loading]).tolist():
         its = loading & (rows.loader == loader)
         found[its] |= _of_loader(rows, its, batch, has_training[part], evaluates[part])[its]
     return found
+
+
+def _of_each_step(rows: Rows, steps: Period, its: Bools, loader: int) -> bool:
+    """Say whether most steps take a batch of this loader, and few begin the loader anew.
+
+    Then a teacher sees it before its student, from another loader, or the same: that is part of the step.
+    """
+    its = its & (rows.loader == loader)
+    with_it = len(np.unique(np.searchsorted(steps.end, rows.start[its], "right")))
+    again = np.count_nonzero(rows.of(Record.ITERATE) & (rows.loader == loader)) + np.count_nonzero(
+        rows.of(Record.BATCH) & (rows.loader == loader) & (rows.flags & END_OF_DATA != 0)
+    )
+    return bool(with_it >= MOST_STEPS * len(steps.end) and again < MOST_STEPS * with_it)
+
+
+def _in_a_row(rows: Rows, own: Bools, batch: Bools) -> bool:
+    """Say whether most batches of a loader follow each other, and nothing known to be training lies between.
+
+    So is an evaluation whose forward passes were not seen, as of `model.module` where `model` is what is watched.
+    """
+    order = np.flatnonzero(batch)
+    followed = np.append(rows.loader[order[1:]] == rows.loader[order[:-1]], False)
+    return bool(own.any()) and float(np.mean(followed[own[order]])) >= MOSTLY_RUNS
 
 
 def _of_loader(rows: Rows, its: Bools, batch: Bools, trains: Bools, evaluates: Bools) -> Bools:
@@ -55,7 +84,7 @@ def _of_loader(rows: Rows, its: Bools, batch: Bools, trains: Bools, evaluates: B
     """
     own = its & batch & (rows.flags & END_OF_DATA == 0)
     trained, evaluated = np.count_nonzero(own & trains), np.count_nonzero(own & evaluates)
-    mostly = evaluated > trained
+    mostly = evaluated > trained or (not trained and not evaluated and _in_a_row(rows, own, batch))
     if max(trained, evaluated) >= MOSTLY * (trained + evaluated):
         return np.full(len(its), mostly)
     decided = trains | evaluates

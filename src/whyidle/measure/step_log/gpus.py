@@ -70,9 +70,10 @@ def models(run: Run, watches: Sequence[Watch]) -> tuple[GpuCount, ...]:
 
 
 def _of_job(gpus: Sequence[_Gpu]) -> list[_Gpu]:
-    """Return the GPUs on which the job has processes; where NVML cannot tell, those that the job may use."""
+    """Return the GPUs on which the job has processes; where NVML cannot tell, those of its own on which kernels ran."""
     used = [gpu for gpu in gpus if np.nansum(gpu.column("processes_of_job")) > 0]
-    return used or [gpu for gpu in gpus if gpu.fact("visible") != 0]
+    may = [gpu for gpu in gpus if gpu.fact("visible") != 0]
+    return used or [gpu for gpu in may if np.nansum(gpu.column("utilization_percent")) > 0] or may
 
 
 def _gpus(run: Run, watches: Sequence[Watch]) -> list[_Gpu]:

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from whyidle.measure.step_log.nesting import CHECKPOINT, DATA, END_OF_DATA, HAS_WORKERS, Rows
 from whyidle.measure.step_log.period import Period
-from whyidle.measure.step_log.phases import EVALUATION
+from whyidle.measure.step_log.phases import EVALUATION, evaluating
 from whyidle.model.evidence import Ints, Record, StepLog
-from whyidle.model.intervals import Intervals, overlap, subtract, union
+from whyidle.model.intervals import NOTHING, Intervals, overlap, subtract, union
 
 COVERED: Final = 0.5  # of the host's wait: so much must have the GPU's own time for the rest to be taken as like it
 FEW: Final = 0.5  # batches per step: with fewer, data comes from elsewhere
 LONG: Final = 0.1  # of a step: a shorter pause between steps is bookkeeping of the loop
 REGULAR: Final = 0.8  # of the steps have it
+USUAL: Final = 5  # times the median pause: what is beyond is something else
 
 Bools = NDArray[np.bool_]
 
@@ -139,13 +140,34 @@ def data_losses(some: Waits, found: Batches, total: int, step: float) -> Iterato
     yield "lost_data_first_share", float(first.sum()) / total
 
 
-def other_data_loss(rows: Rows, steps: Period, some: Waits, found: Batches, evaluates: Bools) -> float | None:
+def of_another_thread(log: StepLog, rows: Rows, steps: Period, phase: Ints, thread: int) -> tuple[float, float] | None:
+    """Return the shares in which the job waits while another thread takes a batch from a loader: without, with workers.
+
+    None where no other thread does, or none in most steps: then the training thread does not live on these batches.
+    """
+    its = (log.kind == Record.BATCH) & (log.thread != thread) & (log.flags & END_OF_DATA == 0)
+    its &= (log.start >= steps.start[0]) & (log.start < steps.end[-1])
+    pause = _pauses(rows, steps, phase)
+    if pause is None or np.count_nonzero(its) < FEW * len(steps.end):
+        return None
+    workers = (log.flags & HAS_WORKERS) != 0
+    end = log.start + log.duration
+    parts = []
+    for which in (its & ~workers, its & workers):
+        beside = _pauses(rows, steps, phase, union(log.start[which], end[which]))
+        parts.append(float((pause - (pause if beside is None else beside)).sum()) / steps.window.total)
+    return parts[0], parts[1]
+
+
+def other_data_loss(rows: Rows, steps: Period, some: Waits, found: Batches, phase: Ints) -> float | None:
     """Return the share in which the job waits for data that no DataLoader of PyTorch gives it; None where not known.
 
     That is the time of ranges named for loading; without these, where there are fewer batches than steps, the time
     from the end of a step to the next forward pass in which nothing is known to run, if it is long in most steps.
-    On a GPU the host may wait there for the GPU instead, and only what the GPU's own time tells counts.
+    Of pauses that are far longer than most the rest is something else. On a GPU the host may wait there for the GPU
+    instead, and only what the GPU's own time tells counts.
     """
+    evaluates = phase == EVALUATION
     total = steps.window.total
     own = rows.of(Record.RANGE) & (rows.flags == DATA) & ~rows.within_range(DATA) & ~evaluates
     holds_batches = np.zeros(len(rows), np.bool_)
@@ -164,25 +186,28 @@ def other_data_loss(rows: Rows, steps: Period, some: Waits, found: Batches, eval
         return 0.0
     if np.isnan(some.lost).any():
         return None
-    pause = _pauses(rows, steps, evaluates)
+    pause = _pauses(rows, steps, phase)
     if pause is None:
         return None
     regular = pause > LONG * np.median(steps.times)
     if np.count_nonzero(regular) < REGULAR * len(pause):
         return 0.0
-    return float(pause.sum()) / total
+    return float(np.minimum(pause, USUAL * np.median(pause)).sum()) / total
 
 
-def _pauses(rows: Rows, steps: Period, evaluates: Bools) -> Ints | None:
+def _pauses(rows: Rows, steps: Period, phase: Ints, without: Intervals = NOTHING) -> Ints | None:
     """Return for each step the time from its beginning to its first forward pass in which nothing is known to run."""
-    forward = rows.of(Record.FORWARD) & ~evaluates
+    forward = rows.of(Record.FORWARD) & (phase != EVALUATION)
     if not forward.any():
         return None
     starts = np.sort(rows.start[forward])
     place = np.searchsorted(starts, steps.start)
     reached = np.append(starts, np.iinfo(np.int64).max)[place]
     until = np.minimum(reached, steps.end)
-    busy = union(rows.start, rows.end)
+    pauses = evaluating(rows, phase)  # with what lies between its records
+    busy = union(
+        np.concatenate((rows.start, pauses.start, without.start)), np.concatenate((rows.end, pauses.end, without.end))
+    )
     pause = (until - steps.start) - overlap(steps.start, until, busy)
     return np.asarray(pause[steps.kept])
 
@@ -203,12 +228,13 @@ def save_loss(rows: Rows, some: Waits, total: int) -> float | None:
 def evaluation_loss(
     rows: Rows, phase: Ints, some: Waits, shares: dict[str, float], window: Intervals, on_gpu: bool
 ) -> float | None:
-    """Return the share lost in evaluations: on a GPU its waits for batches, else all but its forward passes."""
+    """Return the share lost in evaluations: waits for batches; without a GPU all but its forward passes, if seen."""
     evaluates = phase == EVALUATION
-    if on_gpu:
+    forward = evaluates & rows.of(Record.FORWARD)
+    if on_gpu or not forward.any():
         batch = rows.of(Record.BATCH) & ~rows.within(Record.BATCH) & (rows.flags & END_OF_DATA == 0)
         cost = lost(some, evaluates & batch)
         return None if cost is None else float(cost.sum()) / window.total
-    forward = evaluates & rows.of(Record.FORWARD)
-    computing = overlap(rows.start[forward], rows.end[forward], window).sum()
-    return max(shares.get("evaluation", 0.0) - float(computing) / window.total, 0.0)
+    computing = union(rows.start[forward], rows.end[forward])  # one may lie in another
+    computed = overlap(computing.start, computing.end, window).sum()
+    return max(shares.get("evaluation", 0.0) - float(computed) / window.total, 0.0)

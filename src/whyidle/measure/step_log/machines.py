@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ from whyidle.model.evidence import Node, Run, Series, Value
 from whyidle.model.measurement import Measurement
 
 SHORTEST: Final = 0.5  # of the watched time: samples that cover less do not speak for it
+NUMBER: Final = re.compile(r"\d{1,9}", re.ASCII)
 MOST_CPUS: Final = 1 << 16  # of a range in a list that came from a file
 THREADS: Final = "torch_threads"
 TRACING: Final = "tracing"
@@ -52,7 +54,7 @@ def gpu_of(w: Watch) -> int | None:
     if visible is None:
         return local
     numbers = str(visible).split(",")
-    return int(numbers[local]) if local < len(numbers) and numbers[local].strip().isdecimal() else None
+    return int(numbers[local]) if local < len(numbers) and NUMBER.fullmatch(numbers[local].strip()) else None
 
 
 def listed(cpus: Value | None) -> set[int]:
@@ -60,7 +62,7 @@ def listed(cpus: Value | None) -> set[int]:
     found: set[int] = set()
     for part in str(cpus or "").split(","):
         first, _, last = part.strip().partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and int(last or first) - int(first) < MOST_CPUS:
+        if NUMBER.fullmatch(first) and NUMBER.fullmatch(last or first) and int(last or first) - int(first) < MOST_CPUS:
             found.update(range(int(first), int(last or first) + 1))
     return found
 
@@ -79,31 +81,48 @@ def number(node: Node, name: str) -> float | None:
     return None if value is None or isinstance(value, str) else float(value)
 
 
-def growth(series: Sequence[Series], name: str, low: int, high: int) -> float:
-    """Return by how much a counter of processes grew in the watched time, all of them together."""
+def growth(series: Sequence[Series], name: str, low: int, high: int) -> float | None:
+    """Return by how much a counter of processes grows per second in the watched time, all of them together.
+
+    A process that has no sample before others had one began between two samples: all of its first count is new. Such
+    are the workers that each epoch starts. Its role may become known late, and its number be used again.
+    """
+    ours = [one for one in series if one.name == name and one.pid is not None and len(one.time)]
+    times = np.unique(np.concatenate([one.time for one in ours])) if ours else np.empty(0, np.int64)
+    inside = times[(times >= low) & (times <= high)]
+    if len(inside) < 2 or inside[-1] - inside[0] < SHORTEST * (high - low):
+        return None
     grown = 0.0
-    for one in series:
-        if one.name == name and one.pid is not None:
-            inside = (one.time >= low) & (one.time <= high) & ~np.isnan(one.value)
-            value = one.value[inside]
-            grown += float(max(value[-1] - value[0], 0.0)) if len(value) > 1 else 0.0
-    return grown
+    for pid in {one.pid for one in ours}:
+        its = [one for one in ours if one.pid == pid]
+        time = np.concatenate([one.time for one in its])
+        order = np.argsort(time, kind="stable")
+        value = np.concatenate([one.value for one in its])[order]
+        time, value = time[order][~np.isnan(value)], value[~np.isnan(value)]
+        if not len(value):
+            continue
+        new = np.diff(value, prepend=0.0 if time[0] > times[0] else value[0])
+        new = np.where(new < 0, value, new)  # another process of that number
+        grown += float(new[(time > inside[0]) & (time <= inside[-1])].sum())
+    return grown / (float(inside[-1] - inside[0]) / 1e9)
 
 
 def cpus(worst: Watch, node: Node, series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:
     """Yield how many CPUs there are for the job, and how many it uses."""
-    online, affinity, quota = number(node, "cpus"), number(node, "cpus_allowed"), number(node, "cpu_quota")
+    online, affinity, quota = (
+        count if (count := number(node, name) or 0.0) > 0 else None for name in ("cpus", "cpus_allowed", "cpu_quota")
+    )
     allowed = min((count for count in (online, affinity, quota) if count), default=None)
     if online:
         yield Measurement("cpus_online", int(online))
         yield Measurement("cpu_quota", min(quota, online) if quota else online)
     if allowed:
         yield Measurement("cpus_allowed", allowed)
-    elapsed = (high - low) / 1e9
-    if allowed and any(one.name == "cpu_s" and one.pid is not None for one in series) and elapsed > 0:
-        yield Measurement("job_cpu_share", min(growth(series, "cpu_s", low, high) / elapsed / allowed, 1.0))
-    if any(one.name == "read_bytes" and one.pid is not None for one in series) and elapsed > 0:
-        yield Measurement("storage_read_bytes_per_s", growth(series, "read_bytes", low, high) / elapsed)
+    computing, reading = (growth(series, name, low, high) for name in ("cpu_s", "read_bytes"))
+    if allowed and computing is not None:
+        yield Measurement("job_cpu_share", min(computing / allowed, 1.0))
+    if reading is not None:
+        yield Measurement("storage_read_bytes_per_s", reading)
     ours = [one for one in series if one.name == "cpus_allowed" and one.role in {"rank", "worker"}]
     used = [float(np.nanmedian(one.value)) for one in ours]
     own = worst.fact("cpus_allowed")

@@ -20,6 +20,7 @@ from whyidle.measure.step_log.nesting import (
 from whyidle.model.evidence import Ints, Record, StepLog
 from whyidle.model.intervals import EMPTY, NOTHING, Intervals, overlap, union
 
+ENOUGH: Final = 10  # steps that have to be left for what slows a job down a little to be cut out as well
 FEWEST: Final = 3  # marks; the first ends the time that is not watched, so that is two steps
 THROUGHOUT: Final = 0.5  # of the run: ranges that mark less of it are no steps
 MOST_OPTIMIZERS: Final = 1024  # that are looked at, the most frequent first
@@ -47,19 +48,30 @@ class Period:
         return union(self.start[self.kept], self.end[self.kept])
 
 
-def period(log: StepLog, rows: Rows) -> Period | None:
+def period(log: StepLog, rows: Rows, beside: Intervals = NOTHING) -> Period | None:
     """Return the steps by the first of these that there are enough of.
 
     Ranges that mark steps; an optimizer; backward passes; batches; forward passes.
+
+    Args:
+        log: the process.
+        rows: what its training thread did.
+        beside: when we held up other ranks, for which this one waited.
     """
     for source, marks, skipped in _candidates(rows):
         if len(marks) >= FEWEST:
             start, end = marks[:-1], marks[1:]
-            cut = _not_ours(log)
-            kept = overlap(start, end, cut) == 0
-            # Of a job that is shorter than our own window nothing would be left.
-            return Period(start, end, kept if kept.any() else np.ones(len(start), np.bool_), source, skipped)
+            return Period(start, end, _kept(start, end, log, beside), source, skipped)
     return None
+
+
+def _kept(start: Ints, end: Ints, log: StepLog, beside: Intervals) -> NDArray[np.bool_]:
+    """Say which steps are the job's own. Of a short job it is less strict, as nothing would be left."""
+    own = overlap(start, end, _cut([*held_up(log), *_missing(log)])) == 0
+    alone = own & (overlap(start, end, beside) == 0)
+    quiet = alone & (overlap(start, end, _cut(list(_exported(log)))) == 0)
+    enough = next((kept for kept in (quiet, alone, own) if np.count_nonzero(kept) >= ENOUGH), own)
+    return enough if enough.any() else np.ones(len(start), np.bool_)
 
 
 def _candidates(rows: Rows) -> Iterator[tuple[str, Ints, int]]:
@@ -119,9 +131,20 @@ def _skips(rows: Rows, anchors: Ints) -> Ints:
     return np.asarray(ends[skipped & ~stepped])
 
 
-def _not_ours(log: StepLog) -> Intervals:
-    """Return the time that is not the job's own: our profiler, our look for synchronisations, and missing records."""
-    parts = [*_profiled(log), *_watched(log), *_missing(log)]
+def held_up(log: StepLog) -> list[tuple[int, int]]:
+    """Return when we slowed a process down: our profiler, our look for synchronisations."""
+    return [*_profiled(log), *_watched(log)]
+
+
+def _exported(log: StepLog) -> Iterator[tuple[int, int]]:
+    """Yield when our trace was written: another thread of the process takes a CPU for that."""
+    stops = np.flatnonzero((log.kind == Record.PROFILE) & (log.flags & PROFILE_STOP != 0))
+    if len(stops) and log.export_ns:
+        end = int(log.start[stops[-1]] + log.duration[stops[-1]])
+        yield end, end + log.export_ns
+
+
+def _cut(parts: list[tuple[int, int]]) -> Intervals:
     if not parts:
         return NOTHING
     start, end = np.array(parts, np.int64).T

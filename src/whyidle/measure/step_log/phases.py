@@ -11,7 +11,7 @@ from whyidle.measure.step_log import nesting
 from whyidle.measure.step_log.nesting import Rows
 from whyidle.model.evidence import Ints, Record
 from whyidle.model.finding import PHASES
-from whyidle.model.intervals import Intervals, overlap
+from whyidle.model.intervals import Intervals, overlap, union
 
 OTHER: Final = PHASES.index("other")
 GC: Final = PHASES.index("gc")
@@ -61,13 +61,24 @@ def phases(rows: Rows, phase: Ints, window: Intervals) -> dict[str, float]:
     """
     if not window.total:
         return {}
-    of_piece = _filled(np.where(rows.piece_of >= 0, phase[rows.piece_of], NONE))
+    of_piece = of_pieces(rows, phase)
     length = overlap(rows.piece_start, rows.piece_end, window)
     waits = np.where((rows.piece_of >= 0) & (of_piece == DATA), rows.waiting[rows.piece_of], 1.0)
     total = np.bincount(of_piece, weights=length * waits, minlength=len(PHASES))
     total[PREPARE] += (length * (1 - waits)).sum()
     total[OTHER] += window.total - length.sum()
     return {name: float(total[index]) / window.total for index, name in enumerate(PHASES)}
+
+
+def of_pieces(rows: Rows, phase: Ints) -> Ints:
+    """Return the phase of each piece of time."""
+    return _filled(np.where(rows.piece_of >= 0, phase[rows.piece_of], NONE))
+
+
+def evaluating(rows: Rows, phase: Ints) -> Intervals:
+    """Return the time that evaluations take, with what lies between their records."""
+    its = of_pieces(rows, phase) == EVALUATION
+    return union(rows.piece_start[its], rows.piece_end[its])
 
 
 def _filled(of_piece: Ints) -> Ints:

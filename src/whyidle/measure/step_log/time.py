@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-from whyidle.measure.step_log.losses import data_losses, evaluation_loss, other_data_loss, save_loss
+from whyidle.measure.step_log.losses import (
+    data_losses,
+    evaluation_loss,
+    of_another_thread,
+    other_data_loss,
+    save_loss,
+)
 from whyidle.measure.step_log.nesting import CHECKPOINT
 from whyidle.measure.step_log.phases import EVALUATION
 from whyidle.measure.step_log.watch import Watch
 from whyidle.model.evidence import Record
 from whyidle.model.finding import PHASES, Location
 from whyidle.model.measurement import Measurement
+
+MOST_DIGITS: Final = 9  # of the number of a line
 
 
 def measure(w: Watch) -> Iterator[Measurement]:
@@ -28,7 +37,8 @@ def measure(w: Watch) -> Iterator[Measurement]:
         yield Measurement(f"host_{name}_share", w.shares[name], locations=place if name in {"data", "start"} else ())
     if len(w.batches.index):
         yield Measurement("data_wait_share", w.shares["data"], locations=place)
-    if w.node is not None and 0 < w.node.started < w.steps.start[0]:
+    first = not w.log.later and bool(w.log.sequence.min() == 0)  # it began with the command, and its beginning is here
+    if first and w.node is not None and 0 < w.node.started < w.steps.start[0]:
         yield Measurement("startup_s", float(w.steps.start[0] - w.node.started) / 1e9)
     if w.on_gpu is not None:
         yield Measurement("on_gpu", w.on_gpu)
@@ -40,15 +50,23 @@ def loader_place(w: Watch) -> tuple[Location, ...]:
     """Return where the loader that the training waits for was made."""
     settings = w.loader_settings
     file, _, line = settings.where.rpartition(":") if settings is not None else ("", "", "")
-    return (Location(file, int(line)),) if file and line.isdecimal() else ()
+    return (Location(file, int(line)),) if file and line.isdecimal() and len(line) <= MOST_DIGITS else ()
 
 
 def losses(w: Watch) -> Iterator[Measurement]:
     place = loader_place(w)
-    for name, share in data_losses(w.waits, w.batches, w.total, float(np.median(w.steps.times))):
+    data = dict(data_losses(w.waits, w.batches, w.total, float(np.median(w.steps.times))))
+    other = other_data_loss(w.rows, w.steps, w.waits, w.batches, w.phase)
+    apart = of_another_thread(w.log, w.rows, w.steps, w.phase, w.thread) if other else None
+    if other and apart is not None and data:
+        zero, workers = (min(share, other) for share in apart)
+        data["lost_data_zero_share"] += zero
+        data["lost_data_workers_share"] += workers
+        other = max(other - zero - workers, 0.0)
+    for name, share in data.items():
         yield Measurement(name, share, locations=place)
     others = {
-        "lost_data_other_share": other_data_loss(w.rows, w.steps, w.waits, w.batches, w.evaluates),
+        "lost_data_other_share": other,
         "lost_save_share": save_loss(w.rows, w.waits, w.total),
         "lost_evaluation_share": evaluation_loss(
             w.rows, w.phase, w.waits, dict(w.shares), w.window, on_gpu=bool(w.on_gpu)

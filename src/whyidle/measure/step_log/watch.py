@@ -15,7 +15,7 @@ from whyidle.measure.step_log.nesting import Rows, rows_of, training_thread
 from whyidle.measure.step_log.period import Period, period
 from whyidle.measure.step_log.phases import phase_of, phases
 from whyidle.model.evidence import Ints, LoaderSettings, Node, Record, StepLog, Value
-from whyidle.model.intervals import Intervals, overlap
+from whyidle.model.intervals import NOTHING, Intervals, overlap
 
 DEVICE_BYTES: Final = (7, 8)  # counters of the device's memory
 DEVICE: Final = "device"  # the setting that tells where the model is
@@ -86,13 +86,13 @@ class Watch:
         return overlap(start, end, self.window)
 
 
-def watch(log: StepLog, node: Node | None) -> Watch | None:
-    """Return a process ready for questions; None if it does not step."""
+def watch(log: StepLog, node: Node | None, beside: Intervals = NOTHING) -> Watch | None:
+    """Return a process ready for questions; None if it does not step. `beside`: when we held up other ranks."""
     thread = training_thread(log)
     if thread is None:
         return None
     rows = rows_of(log, thread)
-    steps = period(log, rows)
+    steps = period(log, rows, beside)
     if steps is None or not steps.window.total:
         return None
     window = steps.window

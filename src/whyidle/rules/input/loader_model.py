@@ -59,14 +59,22 @@ def plan(m: Measurements, lost: float, most: int | None = None) -> Plan | None:
     own = step * max(1 - lost, 0.0)
     making = m.number("batch_seconds") * max(m.get("loader_batches_per_step", 1.0), 1.0)
     cpus = cpus_per_rank(m)
-    room = max(most if most is not None else int(MOST) if cpus is None else cpus - 1, 1)
+    room = max(most if most is not None else _room(m, cpus), 1)
     if most is None and cpus is not None and making / room > own:
-        room = cpus
+        room = max(room, cpus)
     at_work = making / own if own > 0 else math.inf
     wanted = SPARE * (1 + m.get("batch_spread", SPREAD)) * at_work
     workers = room if wanted >= room else max(math.ceil(wanted), 1)
     after = max(own, making / workers, 0.0 if cpus is None else _cpu_time(m, making, own) / cpus)
     return Plan(workers, min(max(1 - after / step, 0.0), lost), wanted > room, at_work)
+
+
+def _room(m: Measurements, cpus: int | None) -> int:
+    """Return how many workers the CPUs leave room for; one that mostly waits for storage takes little of a CPU."""
+    if cpus is None:
+        return int(MOST)
+    each = min(max(m.get("batch_cpu_share", 1.0), 0.1), 1.0)
+    return max(cpus - 1, min(int(cpus / each) - 1, int(MOST)))
 
 
 def _cpu_time(m: Measurements, making: float, own: float) -> float:

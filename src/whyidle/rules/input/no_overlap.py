@@ -52,8 +52,10 @@ class NoOverlap(Rule):
             seen = (
                 f"for {lost:.0%} of the watched time {waits.who(m)} waits between steps, and no DataLoader is at work"
             )
+        seems = ", it seems," if watched else ""
+        pinned = ", pin_memory=True" if waits.on_gpu(m) else ""
         yield from self.finding(
-            f"The training thread makes each batch itself while {waits.who(m)} waits, "
+            f"The training thread makes each batch itself{seems} while {waits.who(m)} waits, "
             f"which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.between_confidence if watched else self.confidence,
@@ -66,7 +68,7 @@ class NoOverlap(Rule):
                     "    def __iter__(self):\n"
                     "        while True:\n"
                     "            yield make_batch()\n\n"
-                    "loader = DataLoader(Batches(), batch_size=None, num_workers=4, pin_memory=True)",
+                    f"loader = DataLoader(Batches(), batch_size=None, num_workers=4{pinned})",
                     effort="code",
                     applies=self.applies,
                     risk="each worker runs the whole __iter__: seed or shard by torch.utils.data.get_worker_info()",

@@ -56,7 +56,7 @@ class WorkersZero(Rule):
         if watched:
             plan = loader_model.plan(m, lost)
             seen = (
-                f"the training thread makes batches itself, and {waits.who(m)} waits for them "
+                f"the training process makes batches itself, and {waits.who(m)} waits for them "
                 f"{lost:.0%} of the watched time"
             )
             if plan and plan.cpus_are_the_limit:
@@ -73,13 +73,14 @@ class WorkersZero(Rule):
             confidence=self.confidence,
             seen=seen,
             locations=wait.locations,
-            fixes=(self._fix(workers),),
+            fixes=(self._fix(workers, waits.on_gpu(m)),),
         )
 
-    def _fix(self, workers: int) -> Fix:
+    def _fix(self, workers: int, on_gpu: bool) -> Fix:
+        pinned = ", pin_memory=True" if on_gpu else ""
         return Fix(
             "load in worker processes",
-            f"DataLoader(..., num_workers={workers}, pin_memory=True, persistent_workers=True)",
+            f"DataLoader(..., num_workers={workers}{pinned}, persistent_workers=True)",
             effort="argument",
             applies=self.applies,
             risk="each worker holds a copy of the data set object; more workers than CPU cores per GPU only "

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 
 
@@ -30,7 +31,7 @@ class Evaluation(Rule):
 
     needs = (("idle_evaluation_share",), ("lost_evaluation_share",))
     uses = (
-        "evaluation_share", "evaluation_busy_share", "window_s", "evaluations", "host_evaluation_share",
+        "evaluation_share", "evaluation_busy_share", "window_s", "evaluations", "host_evaluation_share", "on_gpu",
     )  # fmt: skip
     explains = ("evaluation",)
     busy = ("evaluation_busy_share",)
@@ -59,13 +60,14 @@ class Evaluation(Rule):
         total = (
             f" of the {m.number('host_evaluation_share'):.0%} that they take" if "host_evaluation_share" in m else ""
         )
+        work = "the GPU's" if waits.on_gpu(m) else "the model's"
         yield from self.finding(
-            f"Evaluation holds up training with what is not the GPU's work, which costs {lost:.0%} of the time.",
+            f"Evaluation holds up training with what is not {work} work, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
             seen=f"evaluations wait for data and metrics {lost:.0%} of the watched time{total}{count}",
             locations=m.one("lost_evaluation_share").locations,
-            fixes=self._fixes(),
+            fixes=self._fixes(waits.on_gpu(m)),
         )
 
     def _recorded(self, m: Measurements) -> Iterator[Finding]:
@@ -85,20 +87,21 @@ class Evaluation(Rule):
                 + "; over the whole job it depends on how often"
             ),
             locations=m.one("idle_evaluation_share").locations,
-            fixes=self._fixes(),
+            fixes=self._fixes(waits.on_gpu(m)),
         )
 
-    def _fixes(self) -> tuple[Fix, ...]:
+    def _fixes(self, on_gpu: bool) -> tuple[Fix, ...]:
+        pinned, on = (", pin_memory=True", "on the GPU") if on_gpu else ("", "in tensors")
         return (
             Fix(
-                "keep predictions on the GPU, compute the metric once, load with workers",
+                f"keep predictions {on}, compute the metric once, load with workers",
                 "with torch.inference_mode():\n"
-                "    for x, y in DataLoader(validation, batch_size=256, num_workers=4, pin_memory=True):\n"
+                f"    for x, y in DataLoader(validation, batch_size=256, num_workers=4{pinned}):\n"
                 "        correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()\n"
                 "accuracy = correct.item() / len(validation)  # the only read",
                 effort="code",
                 applies=self.applies,
-                risk="GPU memory for what is kept",
+                risk="memory for what is kept",
                 edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
             ),
             Fix(
