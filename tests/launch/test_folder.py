@@ -142,7 +142,7 @@ MOUNTS = """\
     ],
 )
 def test_file_systems(path: str, kind: str, network: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "read_text", lambda *_: MOUNTS)
+    monkeypatch.setattr(folder.procfs, "read", lambda _: MOUNTS.encode())
     assert folder.file_system(Path(path)) == kind
     assert folder.on_network(Path(path)) is network
 

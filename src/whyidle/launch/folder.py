@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from whyidle.collect import procfs
 from whyidle.errors import WhyIdleError
 
 HOME = "whyidle-runs"
@@ -112,18 +113,12 @@ def remove(folders: Folders) -> None:
 
 def file_system(path: Path) -> str:
     """Return the type of the file system that a path is on, as /proc/self/mountinfo calls it; empty if not known."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return ""
     where = os.path.realpath(path)
     best, kind = "", ""
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4])
-        inside = where == point or where.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):  # of several on one point the last counts
-            best, kind = point, after.split()[0]
+    for mount in procfs.mounts(Path("/")):
+        inside = where == mount.point or where.startswith(mount.point.rstrip("/") + "/")
+        if inside and len(mount.point) >= len(best):  # of several on one point the last counts
+            best, kind = mount.point, mount.kind
     return kind
 
 
