@@ -27,6 +27,7 @@ _failures: Counter[Any] = Counter()  # by callback
 _ours: weakref.WeakSet[Any] = weakref.WeakSet()  # not a mark on the wrappers: they may be pickled
 _skipped: set[str] = set()  # our modules of which torch.compile was told
 ABSENT = object()
+UNCOUNTED = "<whyidle, as importlib._bootstrap>"  # at the end of a file's name; see `warnings._is_internal_frame`
 MOST_FAILURES = 3  # of one callback: what fails so often (a GPU that is gone) would fail at every step
 steps = 0  # of all optimizers of this process
 
@@ -76,13 +77,14 @@ def replace(owner: Any, name: str, wrapper: Any) -> None:
 def as_double(wrapper: Any, original: Any) -> None:
     """Make a wrapper look like what it wraps, and be left alone by torch.compile.
 
-    torch.compile decides by a function's file whether it looks inside: so the wrapper is of the file of the original.
+    torch.compile decides by how the name of a function's file begins whether it looks inside: so it begins as that of
+    the original. How it ends decides whether `warnings` counts the frame: a warning is about the caller's line.
     """
     functools.update_wrapper(wrapper, original)
     _ours.add(wrapper)
     code = getattr(original, "__code__", None)
     if code is not None:
-        wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename)
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename.replace(UNCOUNTED, "") + UNCOUNTED)
     skip_compiling(wrapper)
 
 
