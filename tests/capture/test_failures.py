@@ -223,3 +223,23 @@ def test_warnings_are_of_the_lines_that_they_were_of(recorded: Path, tmp_path: P
     assert without.stderr.count("Warning: ") >= 4
     assert (with_us.returncode, with_us.stderr) == (without.returncode, without.stderr)
     assert reading.errors(recorded) == ""
+
+
+SCRIPTED = """
+import torch
+
+@torch.jit.script
+def double(x: torch.Tensor):
+    torch.autograd.backward([(x * 2).sum()])
+
+x = torch.ones(3, requires_grad=True)
+double(x)
+print(x.grad.tolist())
+"""
+
+
+def test_torchscript_still_knows_what_we_wrap(recorded: Path, tmp_path: Path) -> None:
+    env = injecting.environment(recorded, trace=False)
+    job = injecting.python(script(tmp_path, SCRIPTED), env=env, cwd=tmp_path)
+    assert (job.returncode, job.stdout) == (0, "[2.0, 2.0, 2.0]\n"), job.stderr
+    assert reading.errors(recorded) == ""

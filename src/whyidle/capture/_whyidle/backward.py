@@ -36,3 +36,14 @@ def install(torch: Any) -> None:
             running.pop()
 
     hooks.replace(torch.autograd, "backward", backward)
+    _tell_torchscript(torch, original)
+
+
+def _tell_torchscript(torch: Any, original: Any) -> None:
+    """TorchScript knows the functions that it has operators for by their ids: have it know ours, too."""
+    builtins = getattr(torch.jit, "_builtins", None)
+    operator = dict(getattr(builtins, "_builtin_ops", ())).get(original)
+    if operator is not None and hasattr(builtins, "_register_builtin"):
+        wrapper = torch.autograd.backward
+        builtins._register_builtin(wrapper, operator)
+        hooks.on_restore(lambda: builtins._get_builtin_table().pop(id(wrapper), None))
