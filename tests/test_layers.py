@@ -108,3 +108,12 @@ def test_importing_whyidle_is_cheap() -> None:
     code = "import sys, whyidle; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not HEAVY & set(loaded)
+
+
+def test_a_job_need_not_wait_for_what_judges_it() -> None:
+    """`whyidle run` imports what is heavy when the job has started, or has ended."""
+    if sys.platform != "linux":
+        pytest.skip("jobs are watched on Linux only")
+    code = "import sys, whyidle.cli._watching, whyidle.cli.run; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not (HEAVY - {"typer"}) & set(loaded)

@@ -214,3 +214,32 @@ def test_what_pickles_a_class_by_value_takes_nothing_of_ours_along(recorded: Pat
     assert (job.returncode, job.stderr) == (0, "")
     assert b"whyidle" not in (tmp_path / "parts.pickle").read_bytes()
     assert b"whyidle" not in (tmp_path / "net.pickle").read_bytes()
+
+
+def test_warnings_are_of_the_lines_that_they_were_of(recorded: Path, tmp_path: Path) -> None:
+    """A wrapper is one frame more between who warns and whom it is about: `stacklevel` must not count it."""
+    watched, bare = injecting.environment(recorded, trace=False), injecting.bare_environment()
+    with_us, without = (injecting.python(Path(FOLDER) / "warned.py", env=env, cwd=tmp_path) for env in (watched, bare))
+    assert without.stderr.count("Warning: ") >= 4
+    assert (with_us.returncode, with_us.stderr) == (without.returncode, without.stderr)
+    assert reading.errors(recorded) == ""
+
+
+SCRIPTED = """
+import torch
+
+@torch.jit.script
+def double(x: torch.Tensor):
+    torch.autograd.backward([(x * 2).sum()])
+
+x = torch.ones(3, requires_grad=True)
+double(x)
+print(x.grad.tolist())
+"""
+
+
+def test_torchscript_still_knows_what_we_wrap(recorded: Path, tmp_path: Path) -> None:
+    env = injecting.environment(recorded, trace=False)
+    job = injecting.python(script(tmp_path, SCRIPTED), env=env, cwd=tmp_path)
+    assert (job.returncode, job.stdout) == (0, "[2.0, 2.0, 2.0]\n"), job.stderr
+    assert reading.errors(recorded) == ""

@@ -41,7 +41,19 @@ def test_it_imports_the_standard_library_and_the_jobs_torch_only(path: Path) -> 
 def test_annotations_are_not_evaluated(path: Path) -> None:
     """Python 3.9 could not evaluate `int | None`."""
     body = ast.parse(path.read_text("utf-8")).body
-    assert len(body) == 1 or any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in body)
+    annotated = any(
+        getattr(node, "annotation", getattr(node, "returns", None)) for each in body for node in ast.walk(each)
+    )
+    assert not annotated or any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in body)
+
+
+def test_what_every_python_of_a_job_reads_has_no_word_that_old_ones_do_not_know() -> None:
+    """A job may call a script of Python 2 or 3.6: it would say "Error in sitecustomize" on the job's stderr."""
+    tree = ast.parse((injecting.CAPTURE / "sitecustomize.py").read_text("utf-8"), feature_version=(3, 4))
+    new = (ast.JoinedStr, ast.AnnAssign, ast.NamedExpr, ast.Nonlocal, ast.AsyncFunctionDef)
+    assert not [node for node in ast.walk(tree) if isinstance(node, new)]
+    assert "__future__" not in imports(tree)
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.arg) or getattr(node, "returns", None)]
 
 
 def test_what_runs_in_every_process_imports_next_to_nothing() -> None:

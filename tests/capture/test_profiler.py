@@ -127,3 +127,78 @@ def test_only_the_first_rank_is_traced_unless_all_are_asked_for(
     python(script, env={**environment(folder, trace_after=10, **options), "RANK": rank}, cwd=tmp_path)
     assert errors(folder) == ""
     assert len(list(folder.glob("trace-rank1-*.json.gz"))) == expected
+
+
+LATE = """
+import time, torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+batch = torch.ones(2, 4)
+
+def train(steps):
+    for _ in range(steps):
+        model(batch).sum().backward()
+        optimizer.step()
+
+train({steps})
+assert torch.autograd._profiler_enabled() == ({steps} > 10)
+from _whyidle import profiler
+profiler._window._until = 0.0  # as if it had taken long
+model(batch)
+assert not torch.autograd._profiler_enabled()
+train(40)
+print("trained")
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "why", "recorded"), [(13, "a step took far longer than those before", 2), (11, None, 6)]
+)
+def test_window_ends_where_no_step_comes(steps: int, why: str | None, recorded: int, tmp_path: Path) -> None:
+    """An evaluation, or the end of all training, would fill the memory with events. With nothing recorded it waits."""
+    script = tmp_path / "train.py"
+    script.write_text(LATE.format(steps=steps), encoding="utf-8")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    job = python(script, env=environment(folder, trace_after=10, syncs=0), cwd=tmp_path)
+    assert (job.returncode, job.stdout, job.stderr) == (0, "trained\n", "")
+    assert errors(folder) == ""
+    (facts,) = folder.glob("*.facts.json")
+    profile = json.loads(facts.read_text("utf-8"))["profile"]
+    assert (profile["state"], profile["why"], profile["steps"]) == ("done", why, recorded)
+
+
+BROKEN = """
+import torch
+from _whyidle import profiler
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+def fail(*_):
+    raise RuntimeError("CUPTI_ERROR_UNKNOWN")
+
+working = torch.profiler._KinetoProfile.{method}
+torch.profiler._KinetoProfile.{method} = fail
+for _ in range(40):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+assert not torch.autograd._profiler_enabled()
+torch.profiler._KinetoProfile.{method} = working
+with torch.profiler.profile() as own:
+    model(torch.ones(2, 4))
+assert len(own.events())
+print("trained")
+"""
+
+
+@pytest.mark.parametrize("method", ["prepare_trace", "start_trace", "stop_trace"])
+def test_profiler_that_fails_is_left_alone_and_not_left_on(method: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(BROKEN.format(method=method), encoding="utf-8")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    job = python(script, env=environment(folder, trace_after=10, syncs=0), cwd=tmp_path)
+    assert (job.returncode, job.stdout) == (0, "trained\n"), job.stderr
+    assert errors(folder).count("CUPTI_ERROR_UNKNOWN") == 2  # its line, and its source
+    (facts,) = folder.glob("*.facts.json")
+    assert json.loads(facts.read_text("utf-8"))["profile"]["state"] == "failed"

@@ -93,7 +93,7 @@ def as_in_a_job(shown: list[str]) -> Iterator[list[Any]]:
         yield before
         assert list(warnings.filters) == before
         assert (warnings.showwarning, warnings._showwarnmsg, warnings._add_filter) == functions  # type: ignore[attr-defined]
-        assert not syncs.is_open()
+        assert not record.looking()
 
 
 def train(cuda: Cuda, watch: syncs.Watch, steps: int, body: Callable[[], object]) -> None:

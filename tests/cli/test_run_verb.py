@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -201,3 +202,18 @@ def test_closed_streams_are_the_job_s_business(here: Path) -> None:
     assert (ran.returncode, ran.stderr) == (8, "")
     ran = subprocess.run(["sh", "-c", f"{job} 2>&-"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "x\n")
+
+
+def test_lines_of_metrics_that_cannot_be_written_cost_neither_recording_nor_verdict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from whyidle.cli import _watching
+
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    asked = SimpleNamespace(metrics=True, metrics_file=Path("/dev/full"))
+    emit = _watching._emitter(asked)  # type: ignore[arg-type]
+    assert emit is not None
+    for _ in range(3):
+        emit("step_time_sec=1;")
+    assert capsys.readouterr().err == "whyidle: cannot write lines of metrics: No space left on device\n"

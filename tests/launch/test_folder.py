@@ -142,7 +142,7 @@ MOUNTS = """\
     ],
 )
 def test_file_systems(path: str, kind: str, network: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "read_text", lambda *_: MOUNTS)
+    monkeypatch.setattr(folder.procfs, "read", lambda _: MOUNTS.encode())
     assert folder.file_system(Path(path)) == kind
     assert folder.on_network(Path(path)) is network
 
@@ -161,3 +161,20 @@ def test_without_a_local_folder_rings_lie_in_the_run(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(folder, "on_network", lambda path: True)
     made = folder.make(Path("out"), "train", {}, NOW)
     assert made.capture == made.node
+
+
+def test_temporary_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes second to a machine has one too, and nobody else can have put a link or an open folder in its place."""
+    monkeypatch.setattr(folder.tempfile, "tempdir", str(tmp_path))
+    (tmp_path / folder.HOME).mkdir(mode=0o500)  # another user's
+    home = folder._temporary()
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert folder._temporary() == home
+    home.rmdir()
+    home.symlink_to(tmp_path)
+    aside = folder._temporary()
+    assert aside not in (home, tmp_path)
+    home.unlink()
+    home.mkdir()
+    home.chmod(0o777)
+    assert folder._temporary() not in (home, aside)

@@ -62,3 +62,38 @@ def test_under_whyidle_run_nothing_is_recorded_twice(monkeypatch: pytest.MonkeyP
     with whyidle.watch_training(tmp_path / "other") as watching:
         assert watching is None
     assert not (tmp_path / "other").exists()
+
+
+def test_a_launcher_that_restarts_its_ranks_gets_a_new_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ranks that fail in `watch_training` after a restart would end the training that the restart was to save."""
+    monkeypatch.chdir(tmp_path)
+    first = inside._shared(None, "0")
+    (first.node / "node.json").write_text("{}")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    second = inside._shared(None, "0")
+    assert second.run.name == f"{first.run.name}-restart-1"
+    assert inside._shared("run", "0").run == tmp_path / "run-restart-1"
+
+
+def test_another_launcher_with_the_same_process_id_gets_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container the launcher has the same id in every job."""
+    stat = Path("/proc/self/stat").read_bytes()
+    later = stat.replace(b" " + stat.rpartition(b")")[2].split()[19] + b" ", b" 987654321 ")
+    names = []
+    for content in (stat, later):
+        monkeypatch.setattr(inside.procfs, "read", lambda path, content=content: content)
+        names.append(inside._launcher())
+    assert len(set(names)) == 2
+
+
+def test_a_mistake_of_ours_at_the_end_does_not_end_the_training(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(_: object) -> str:
+        raise RuntimeError("not now")
+
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    monkeypatch.setattr(inside.Watching, "_told", fail)
+    monkeypatch.setattr(inside.Watching, "__init__", lambda self: setattr(self, "_boot", None))
+    inside.Watching().end(verdict=True)  # type: ignore[call-arg]
+    assert "by a mistake of ours: RuntimeError: not now" in capsys.readouterr().err

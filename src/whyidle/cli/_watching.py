@@ -15,7 +15,6 @@ from pathlib import Path
 
 from whyidle import cost
 from whyidle.cli._destination import Destination, destination, look_of
-from whyidle.cli._loading import loading
 from whyidle.cli.run import Asked, Show
 from whyidle.errors import WhyIdleError
 from whyidle.launch import folder
@@ -116,8 +115,14 @@ def _emitter(asked: Asked) -> Callable[[str], None] | None:
         raise WhyIdleError(f"cannot write to {file}: {error.strerror}", "--metrics-file FILE") from None
 
     def emit(line: str) -> None:
-        os.write(number, f"{line}\n".encode())
+        try:
+            os.write(number, f"{line}\n".encode())
+        except OSError as error:  # a full disk, a pipe that nobody reads: neither the recording nor the verdict suffers
+            if not failed:
+                failed.append(error)
+                _say(f"cannot write lines of metrics: {error.strerror}")
 
+    failed: list[OSError] = []
     return emit
 
 
@@ -152,7 +157,7 @@ def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
         return False
     # Imported now: it is heavy, and the job did not wait for it.
     diagnosis = importlib.import_module("whyidle.diagnosis")
-    with loading() as progress:
+    with importlib.import_module("whyidle.cli._loading").loading() as progress:
         report: Report = diagnosis.diagnose([run], progress=progress, **asked.show.money)
     if not asked.show.quiet:
         look = look_of(sys.stderr, asked.show.color, everything=False)

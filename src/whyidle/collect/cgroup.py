@@ -34,16 +34,11 @@ def hierarchies(root: Path, pid: int | str, controller: str) -> list[Hierarchy]:
     """Return the hierarchies that may limit a process: version 1's for the controller, and version 2's."""
     paths = _paths(root, pid, controller)
     found: list[Hierarchy] = []
-    for line in (procfs.text(f"{root}/proc/{pid}/mountinfo") or "").splitlines():
-        before, _, after = line.partition(" - ")
-        mount, kind = before.split(), after.split()
-        if len(mount) < 5 or len(kind) < 2:
-            continue
-        options = kind[-1].split(",")
-        version = 2 if kind[0] == "cgroup2" else 1 if kind[0] == "cgroup" and controller in options else 0
+    for mount in procfs.mounts(root, pid):
+        version = 2 if mount.kind == "cgroup2" else 1 if mount.kind == "cgroup" and controller in mount.options else 0
         if version in paths and all(known.version != version for known in found):
-            folder = root / _plain(mount[4]).lstrip("/")
-            found.append(Hierarchy(version, _upward(folder, paths[version], _plain(mount[3]))))
+            folder = root / mount.point.lstrip("/")
+            found.append(Hierarchy(version, _upward(folder, paths[version], mount.shown)))
     return found
 
 
@@ -58,13 +53,6 @@ def _paths(root: Path, pid: int | str, controller: str) -> dict[int, str]:
         elif controller in controllers.split(","):
             paths[1] = path
     return paths
-
-
-def _plain(path: str) -> str:
-    """Undo the octal escapes of mountinfo."""
-    for escaped, plain in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
-        path = path.replace(escaped, plain)
-    return path
 
 
 def _upward(mounted: Path, path: str, shown: str) -> tuple[Path, ...]:

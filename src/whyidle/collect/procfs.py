@@ -6,6 +6,8 @@ Any may be missing: a process ended, a kernel lacks the file, a container hides 
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux/proc_ns.h
@@ -85,6 +87,28 @@ def environment(root: Path, pid: int | str) -> dict[str, str] | None:
         return None
     pairs = (part.decode("utf-8", "replace").partition("=") for part in data.split(b"\0") if part)
     return {name: value for name, _, value in pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of /proc/PID/mountinfo (proc(5)): where what part of a file system of what type is mounted."""
+
+    shown: str
+    point: str
+    kind: str
+    options: tuple[str, ...]
+
+
+def mounts(root: Path, pid: int | str = "self") -> list[Mount]:
+    """Return what a process has mounted, in the order in which it came; empty if that is hidden."""
+    found = []
+    for line in (read(f"{root}/proc/{pid}/mountinfo") or b"").decode("utf-8", "surrogateescape").split("\n"):
+        before, _, after = line.partition(" - ")
+        mount, kind = before.split(" "), after.split(" ")
+        if len(mount) >= 5 and kind[0]:
+            shown, point = (re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), path) for path in mount[3:5])
+            found.append(Mount(shown, point, kind[0], tuple(kind[-1].split(","))))
+    return found
 
 
 def own_pid_namespace(root: Path) -> bool | None:

@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from whyidle.collect.counters import append
+from whyidle.model.record import HEADER_BYTES, MAGIC, MOST_RECORDS, RECORD, SEQUENCES
 
-MAGIC = b"WHYIDLE1"
-HEADER_BYTES = 4096
-RECORD_BYTES = 32
-SEQUENCES = 1 << 32
+RECORD_BYTES = RECORD.size
 MOST_CAPACITY = 1 << 20  # records; a ring that claims more is none of ours
-CAPACITY = 524_288  # records of ID.events, and of each of its tails
+CAPACITY = MOST_RECORDS  # of ID.events, and of each of its tails
 IDENTITY = re.compile(r"(\d{1,10})-(\d{1,19})")
 
 _SEQUENCE = struct.Struct("<4xI24x")

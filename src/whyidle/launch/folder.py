@@ -6,17 +6,20 @@ writes to it, so rings never lie there.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import shutil
 import socket
+import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from whyidle.collect import procfs
 from whyidle.errors import WhyIdleError
 
 HOME = "whyidle-runs"
@@ -71,12 +74,13 @@ def make(output: Path | None, name: str, environment: Mapping[str, str], now: da
             if error.errno not in _FULL:
                 raise WhyIdleError(f"cannot write to {output}: {error.strerror}", "-o another folder") from None
             why = f"{output}: {error.strerror}"
-        homes: Iterable[Path] = (Path(tempfile.gettempdir()) / HOME,)
+        homes: Iterable[Callable[[], Path]] = (_temporary,)
     else:
         why = ""
-        homes = (Path(HOME), Path(tempfile.gettempdir()) / HOME)
-    for home in homes:
+        homes = (lambda: Path(HOME), _temporary)
+    for place in homes:
         try:
+            home = place()
             return replace(_with_rings(_new(home, f"{_plain(name)}-{now:%Y%m%d-%H%M%S}", node)), said=why)
         except OSError as error:
             why = why or f"{Path.cwd()}: {error.strerror}"
@@ -99,7 +103,7 @@ def remove(folders: Folders) -> None:
     for path in (folders.rings, folders.node):
         if path is not None:
             shutil.rmtree(path, ignore_errors=True)
-    ours = (folders.run, folders.run.parent) if folders.run.parent.name == HOME else (folders.run,)
+    ours = (folders.run, folders.run.parent) if folders.run.parent.name.startswith(HOME) else (folders.run,)
     for path in ours:
         try:
             path.rmdir()
@@ -109,18 +113,12 @@ def remove(folders: Folders) -> None:
 
 def file_system(path: Path) -> str:
     """Return the type of the file system that a path is on, as /proc/self/mountinfo calls it; empty if not known."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return ""
     where = os.path.realpath(path)
     best, kind = "", ""
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4])
-        inside = where == point or where.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):  # of several on one point the last counts
-            best, kind = point, after.split()[0]
+    for mount in procfs.mounts(Path("/")):
+        inside = where == mount.point or where.startswith(mount.point.rstrip("/") + "/")
+        if inside and len(mount.point) >= len(best):  # of several on one point the last counts
+            best, kind = mount.point, mount.kind
     return kind
 
 
@@ -171,6 +169,21 @@ def _new(home: Path, name: str, node: str) -> Folders:
             number += 1
             continue
         return _made(run, node)
+
+
+def _temporary() -> Path:
+    """Return a folder of this user's among the temporary ones, where others might prepare a trap under its name.
+
+    Raises:
+        OSError: when there can be none.
+    """
+    home = Path(tempfile.gettempdir()) / f"{HOME}-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        home.mkdir(mode=0o700)
+    facts = home.lstat()
+    if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o022:
+        return home
+    return Path(tempfile.mkdtemp(prefix=f"{HOME}-"))
 
 
 def _with_rings(folders: Folders) -> Folders:

@@ -6,6 +6,7 @@ own, which ends with this one.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -18,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from whyidle.collect import procfs
+from whyidle.collect.processes import parse_stat
 from whyidle.errors import WhyIdleError
 from whyidle.launch import folder
 from whyidle.launch.folder import Folders
@@ -55,10 +58,17 @@ class Watching:
                     ring.unlink(missing_ok=True)
 
     def end(self, *, verdict: bool) -> None:
-        """Stop, and have the machine's first rank write the verdict to standard error, if it is wanted."""
-        self.stop()
-        if verdict and os.environ.get("LOCAL_RANK", "0") == "0":
-            sys.stderr.write(self._told())
+        """Stop, and have the machine's first rank write the verdict to standard error, if it is wanted.
+
+        Whatever goes wrong here, the training that was watched goes on, or ends as it was about to.
+        """
+        try:
+            self.stop()
+            text = self._told() if verdict and os.environ.get("LOCAL_RANK", "0") == "0" else ""
+        except Exception as error:  # noqa: BLE001 - a mistake of ours does not change how the job ends
+            text = f"whyidle: no verdict, by a mistake of ours: {type(error).__name__}: {error}\n"
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody reads it any more
+            sys.stderr.write(text)
 
     def _told(self) -> str:
         diagnosis = importlib.import_module("whyidle.diagnosis")
@@ -133,7 +143,10 @@ def _own(output: str | Path | None) -> Folders:
 
 def _shared(output: str | Path | None, local_rank: str) -> Folders:
     """Return folders that all ranks of a machine come to by themselves: those of one launcher have one parent."""
-    run = Path(output) if output is not None else Path(folder.HOME) / f"{_name()}-{os.getppid()}"
+    run = Path(output) if output is not None else Path(folder.HOME) / f"{_name()}-{_launcher()}"
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
+    if restart.isdecimal() and int(restart):  # by the same launcher, which must not fail for us
+        run = run.with_name(f"{run.name}-restart-{int(restart)}")
     try:
         folders = folder.join(run, os.environ)
     except OSError as error:
@@ -143,19 +156,30 @@ def _shared(output: str | Path | None, local_rank: str) -> Folders:
     return folders
 
 
-def _start_beside(folders: Folders) -> subprocess.Popen[bytes]:
+def _launcher() -> str:
+    """Return what tells our parent from all others: in a container its process id is the same in every job."""
+    pid = os.getppid()
+    stat = parse_stat(procfs.read(f"/proc/{pid}/stat") or b"", delays=False)
+    return f"{pid}-{stat.started}" if stat else str(pid)
+
+
+def _start_beside(folders: Folders) -> subprocess.Popen[bytes] | None:
+    """Start what takes the counters; None where there is room for no more processes: the job goes on without."""
     # under a launcher the job is more than this process: the ranks are children of one parent
     root = os.getppid() if "LOCAL_RANK" in os.environ else os.getpid()
     told = json.dumps(
         {"node": str(folders.node), "capture": str(folders.capture), "root": root, "command": sys.orig_argv}
     )
-    return subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
-        [sys.executable, "-m", "whyidle.launch.beside", told],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for the job; this one ends after it
-    )
+    try:
+        return subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
+            [sys.executable, "-m", "whyidle.launch.beside", told],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the job; this one ends after it
+        )
+    except OSError:
+        return None
 
 
 def _name() -> str:

@@ -5,7 +5,6 @@ The verdict is made of far more; this needs no more than a sum per step, so that
 
 from __future__ import annotations
 
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,15 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from whyidle.model.evidence import Record
+from whyidle.model.record import COMPUTED, END_OF_DATA, FULL, GRADIENTS, HEADER_BYTES, MAGIC, RECORD, Record
 
 EMIT_EVERY_S = 10.0
-_MAGIC = b"WHYIDLE1"
-_HEADER_BYTES = 4096
-_RECORD = struct.Struct("<BBHIqqq")
-_END_OF_DATA = 1
-_COMPUTED, _FULL = 2, 62  # of a batch: the part of its time in which the thread computed
-_GRADIENTS = 2
 
 
 class Seen(NamedTuple):
@@ -62,15 +55,15 @@ class Loop:
     _last_ns: int | None = None
 
     def see(self, record: Seen) -> None:
-        ends = record.kind == Record.BATCH and record.flags & _END_OF_DATA
+        ends = record.kind == Record.BATCH and record.flags & END_OF_DATA
         self.counts[record.kind] += not ends
         if record.kind == Record.BATCH:
-            computed = max((record.flags >> _COMPUTED) - 1, 0) / _FULL
+            computed = max((record.flags >> COMPUTED) - 1, 0) / FULL
             self._open.wait_ns += round(record.duration * (1 - computed))
             if not ends:
                 self._open.samples += record.value >> 32 & 0xFFFFFF
                 self._open.tokens += record.value & 0xFFFFFFFF
-        elif record.kind == Record.FORWARD and not record.flags & _GRADIENTS:
+        elif record.kind == Record.FORWARD and not record.flags & GRADIENTS:
             self._open = Sum()  # an evaluation's batch
         elif record.kind == Record.STEP and self._anchor in (None, record.value):
             self._anchor = record.value
@@ -132,12 +125,12 @@ class Pace:
                 if path.stat().st_size < offset:  # it was emptied: its turn has come again
                     offset = 0
                 if offset == 0:
-                    offset = _HEADER_BYTES if file.read(len(_MAGIC)) == _MAGIC else 0
+                    offset = HEADER_BYTES if file.read(len(MAGIC)) == MAGIC else 0
                 file.seek(offset)
                 data = file.read()
-            whole = len(data) - len(data) % _RECORD.size
+            whole = len(data) - len(data) % RECORD.size
             self._offsets[path.name] = offset + whole
-            for fields in _RECORD.iter_unpack(data[:whole]):
+            for fields in RECORD.iter_unpack(data[:whole]):
                 yield path.name, Seen(*fields)
 
 

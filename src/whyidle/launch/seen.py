@@ -9,7 +9,7 @@ from pathlib import Path
 
 from whyidle.collect.missed import BLINDING, interpreter_options
 from whyidle.launch.pace import Pace
-from whyidle.model.evidence import Record
+from whyidle.model.record import Record
 
 LEAST = 2  # steps between which there is time to judge
 

@@ -14,6 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from whyidle.model.record import Record as Record  # noqa: PLC0414 - a part of what there is to see
+
 Ints: TypeAlias = NDArray[np.int64]
 Codes: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float32]
@@ -102,25 +104,6 @@ class Trace:
     metadata: Mapping[str, Value] = field(default_factory=dict)  # top-level scalars: record_shapes, with_stack, …
     warnings: tuple[str, ...] = ()  # what the reader had to repair or leave out
     kind: str = ""  # the format, as the JSON report calls it: Reader.kind
-
-
-class Record(IntEnum):
-    """What a record of a process is. docs/run-directory.md describes each, with its flags and its value."""
-
-    BATCH = 1
-    STEP = 2
-    FORWARD = 3
-    BACKWARD = 4
-    SAVE = 5
-    ITERATE = 6
-    SCALE = 7
-    PROFILE = 8
-    COLLECT = 9
-    GPU = 10
-    WATCH = 11
-    RANGE = 12
-    COUNT = 13
-    ENVIRONMENT = 14
 
 
 @dataclass(frozen=True, slots=True)

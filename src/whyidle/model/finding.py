@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from whyidle.model.evidence import Ignored, Value
+if TYPE_CHECKING:  # which needs numpy; `whyidle run` does without until the job has ended
+    from whyidle.model.evidence import Ignored, Value
 
 Severity: TypeAlias = Literal["high", "medium", "low"]
 Effort: TypeAlias = Literal["argument", "setting", "code"]

@@ -12,12 +12,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from whyidle.model.evidence import Ints, Record
+from whyidle.model.evidence import Ints
+from whyidle.model.record import HEADER_BYTES, MAGIC, MOST_RECORDS, Record
 from whyidle.read.blocks import content_of
 from whyidle.read.typed import WRONG, Int, text_as
 
-MAGIC: Final = b"WHYIDLE1"
-HEADER: Final = 4096  # bytes
 HEAD: Final = struct.Struct("<QIII")  # records written, capacity, nothing, length of the JSON
 JSON_AT: Final = 32
 ROW: Final = np.dtype(
@@ -31,8 +30,7 @@ ROW: Final = np.dtype(
         ("value", "<i8"),
     ]
 )
-MOST_RECORDS: Final = 524_288  # in one file; docs/run-directory.md
-MOST_BYTES: Final = HEADER + MOST_RECORDS * ROW.itemsize
+MOST_BYTES: Final = HEADER_BYTES + MOST_RECORDS * ROW.itemsize
 LATEST: Final = 1 << 62  # ns: later times are no times, and their sums would overflow
 
 Rows = NDArray[np.void]
@@ -110,15 +108,15 @@ def _file(path: Path, warnings: list[str]) -> tuple[Header | None, Rows, int, in
         warnings.append(f"{path}: larger than {MOST_BYTES >> 20} MiB, which the format does not allow; cut off there.")
     if not content:
         return none  # a tail that is about to be written
-    if not content.startswith(MAGIC) or len(content) < HEADER:
+    if not content.startswith(MAGIC) or len(content) < HEADER_BYTES:
         warnings.append(f"{path}: not records of whyidle, or cut short in its header: left out.")
         return none
     count, capacity, before, length = HEAD.unpack_from(content, len(MAGIC))
     length = length or before  # early writers put it in front of its place
-    body = content[HEADER:]
+    body = content[HEADER_BYTES:]
     rows = np.frombuffer(body, ROW, len(body) // ROW.itemsize)
     try:
-        header = text_as(content[JSON_AT : min(JSON_AT + length, HEADER)], Header, path, warnings)
+        header = text_as(content[JSON_AT : min(JSON_AT + length, HEADER_BYTES)], Header, path, warnings)
     except WRONG:
         warnings.append(f"{path}: its header is damaged: process and rank are not known from it.")
         header = None

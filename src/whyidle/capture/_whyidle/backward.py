@@ -11,7 +11,9 @@ from typing import Any
 from _whyidle import hooks, record
 from _whyidle.ring import BACKWARD
 
-running = 0  # backward passes under way, in all threads: modules that are called meanwhile are recomputed, not roots
+# Backward passes under way, in all threads: modules that are called meanwhile are recomputed, not roots. A list, since
+# threads may come and go at once, and a count that one of them loses would stay wrong for ever.
+running: list[None] = []
 
 
 def install(torch: Any) -> None:
@@ -22,8 +24,7 @@ def install(torch: Any) -> None:
     def backward(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return original(*args, **kwargs)
-        global running
-        running += 1
+        running.append(None)
         start = perf_counter_ns()
         try:
             return original(*args, **kwargs)
@@ -32,6 +33,17 @@ def install(torch: Any) -> None:
             raise
         finally:
             record.put(BACKWARD, start, perf_counter_ns() - start)
-            running -= 1
+            running.pop()
 
     hooks.replace(torch.autograd, "backward", backward)
+    _tell_torchscript(torch, original)
+
+
+def _tell_torchscript(torch: Any, original: Any) -> None:
+    """TorchScript knows the functions that it has operators for by their ids: have it know ours, too."""
+    builtins = getattr(torch.jit, "_builtins", None)
+    operator = dict(getattr(builtins, "_builtin_ops", ())).get(original)
+    if operator is not None and hasattr(builtins, "_register_builtin"):
+        wrapper = torch.autograd.backward
+        builtins._register_builtin(wrapper, operator)
+        hooks.on_restore(lambda: builtins._get_builtin_table().pop(id(wrapper), None))

@@ -80,7 +80,8 @@ def _tell(loader: Any, name: str) -> None:
         if getattr(module, "__name__", None) == name:
             _install(name, module)
 
-    try:
+    try:  # named so that `warnings` does not count the frame: what a module warns of is about who imports it
+        exec_module.__code__ = exec_module.__code__.replace(co_filename="<whyidle, as importlib._bootstrap>")
         loader.exec_module = exec_module
     except Exception:  # a loader of an unusual kind: this module is then not watched
         pass

@@ -33,58 +33,76 @@ class Clock:
         self._stream: Any = None
         # optimizer -> its device, None where that is none or several
         self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-        self._free: list[Pair] = []
+        self._free: dict[Any, list[Pair]] = {}  # by device: an event stays with the one that first recorded it
         self._made = 0
-        self._pending: deque[tuple[Pair, int, int]] = deque()  # events, start in ns, sequence of the wait
+        self._broken = False
+        self._pending: deque[tuple[Pair, Any, int, int]] = deque()  # events, device, start in ns, sequence of the wait
 
-    def step(self, _count: int, optimizer: Any) -> None:
+    def step(self, _count: int, optimizer: Any) -> bool | None:
         """Note where the training runs, and read the events that the device has reached."""
-        if optimizer not in self._known:
-            self._known[optimizer] = self._only_device(optimizer)
-        device = self._known[optimizer]
-        if device is None or self._made < 0 or self._capturing(device):
-            return
-        self._thread = threading.get_ident()
-        self._stream = self._current_stream(device)
-        self._device = device
-        self.read()
+        if self._broken:
+            return False
+        try:
+            if optimizer not in self._known:
+                self._known[optimizer] = self._only_device(optimizer)
+            device = self._known[optimizer]
+            if device is None or self._capturing(device):
+                return None
+            self._thread = threading.get_ident()
+            self._stream = self._current_stream(device)
+            self._device = device
+            self.read()
+        except Exception:
+            self.forget()
+            raise
+        return None
 
     def before(self, _kind: int) -> Any:
         """Put an event before a wait. Returns what `after` needs, None where this wait is not timed."""
         if self._device is None or threading.get_ident() != self._thread or self._capturing(self._device):
             return None
-        self.read()
-        if not self._free and self._made >= MOST_PENDING:
-            return None
-        pair = self._free.pop() if self._free else self._pair()
-        start = time.perf_counter_ns()
-        pair[0].record(self._stream)
-        return pair, start
+        try:
+            self.read()
+            free = self._free.setdefault(self._device, [])
+            if not free and self._made >= MOST_PENDING:
+                return None
+            pair = free.pop() if free else self._pair()
+            start = time.perf_counter_ns()
+            pair[0].record(self._stream)
+        except Exception:
+            self.forget()
+            raise
+        return pair, self._device, self._stream, start
 
     def after(self, token: Any, sequence: int) -> None:
         """Put an event after a wait."""
-        if token is None:
+        if token is None or self._broken:
             return
-        pair, start = token
-        if sequence < 0 or self._capturing(self._device):
-            self._free.append(pair)
+        pair, device, stream, start = token
+        if sequence < 0 or self._capturing(device):
+            self._free[device].append(pair)
             return
-        pair[1].record(self._stream)
-        self._pending.append((pair, start, sequence))
+        try:
+            pair[1].record(stream)
+        except Exception:
+            self.forget()
+            raise
+        self._pending.append((pair, device, start, sequence))
 
     def read(self) -> None:
         """Record the waits whose events the device has reached."""
         while self._pending and self._pending[0][0][1].query():
-            pair, start, sequence = self._pending.popleft()
+            pair, device, start, sequence = self._pending.popleft()
             record.put(GPU, start, int(pair[0].elapsed_time(pair[1]) * 1e6), sequence)
-            self._free.append(pair)
+            self._free[device].append(pair)
 
     def forget(self) -> None:
-        """Time nothing in a forked child, which cannot use its parent's device."""
+        """Time nothing any more: the device failed, or this is a forked child, which cannot use its parent's.
+
+        The events stay where they are: to destroy them is a call to the driver, too.
+        """
         self._device = None
-        self._pending.clear()
-        self._free.clear()
-        self._made = -1  # never again
+        self._broken = True
 
     def _only_device(self, optimizer: Any) -> Any:
         """Return the accelerator on which all parameters of an optimizer are; None where there is no such."""

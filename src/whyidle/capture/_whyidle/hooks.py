@@ -12,6 +12,7 @@ import os
 import sys
 import types
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -22,9 +23,12 @@ _after_step: list[Callable[[int, Any], Any]] = []
 _after_iterate: list[Callable[[int, Any, Any], Any]] = []
 _around: dict[str, list[Any]] = {"wait": []}
 _undo: list[Callable[[], Any]] = []
+_failures: Counter[Any] = Counter()  # by callback
 _ours: weakref.WeakSet[Any] = weakref.WeakSet()  # not a mark on the wrappers: they may be pickled
 _skipped: set[str] = set()  # our modules of which torch.compile was told
 ABSENT = object()
+UNCOUNTED = "<whyidle, as importlib._bootstrap>"  # at the end of a file's name; see `warnings._is_internal_frame`
+MOST_FAILURES = 3  # of one callback: what fails so often (a GPU that is gone) would fail at every step
 steps = 0  # of all optimizers of this process
 
 
@@ -73,13 +77,14 @@ def replace(owner: Any, name: str, wrapper: Any) -> None:
 def as_double(wrapper: Any, original: Any) -> None:
     """Make a wrapper look like what it wraps, and be left alone by torch.compile.
 
-    torch.compile decides by a function's file whether it looks inside: so the wrapper is of the file of the original.
+    torch.compile decides by how the name of a function's file begins whether it looks inside: so it begins as that of
+    the original. How it ends decides whether `warnings` counts the frame: a warning is about the caller's line.
     """
     functools.update_wrapper(wrapper, original)
     _ours.add(wrapper)
     code = getattr(original, "__code__", None)
     if code is not None:
-        wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename)
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename.replace(UNCOUNTED, "") + UNCOUNTED)
     skip_compiling(wrapper)
 
 
@@ -107,6 +112,7 @@ def restore() -> None:
     while _undo:
         _safely(_undo.pop())
     del _after_step[:], _after_iterate[:], waits[:]
+    _failures.clear()
 
 
 class _Gate:
@@ -203,13 +209,31 @@ def skip_compiling_package() -> None:
                     skip_compiling(each)
 
 
-def _safely(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a callback; what goes wrong in it is noted and costs the job nothing."""
+def _safely(function: Callable[..., Any], *args: Any, of: list[Any] | None = None, entry: Any = None) -> Any:
+    """Call a callback; what goes wrong in it is noted, and costs the job nothing more after a few times.
+
+    Args:
+        function: the callback.
+        args: what it gets.
+        of: the list from which it is taken when it has failed too often.
+        entry: what stands for it there.
+    """
     try:
         return function(*args)
     except Exception:
         record.note_error()
+        if of is not None:
+            _failures[entry] += 1
+            if _failures[entry] >= MOST_FAILURES and entry in of:
+                of.remove(entry)
         return None
+
+
+def _tell(callbacks: list[Any], *args: Any) -> None:
+    """Call those who want to know; who returns False does not want to know any more."""
+    for callback in tuple(callbacks):
+        if _safely(callback, *args, of=callbacks, entry=callback) is False and callback in callbacks:
+            callbacks.remove(callback)
 
 
 def after_step(callback: Callable[[int, Any], Any]) -> None:
@@ -226,9 +250,7 @@ def stepped(optimizer: Any) -> None:
     global steps
     steps += 1
     if _after_step:
-        for callback in tuple(_after_step):
-            if _safely(callback, steps, optimizer) is False and callback in _after_step:
-                _after_step.remove(callback)
+        _tell(_after_step, steps, optimizer)
 
 
 def after_iterate(callback: Callable[[int, Any, Any], Any]) -> None:
@@ -242,9 +264,7 @@ def after_iterate(callback: Callable[[int, Any, Any], Any]) -> None:
 
 def iterated(number: int, loader: Any, frame: Any) -> None:
     """Tell of a DataLoader's new iterator."""
-    for callback in tuple(_after_iterate):
-        if _safely(callback, number, loader, frame) is False and callback in _after_iterate:
-            _after_iterate.remove(callback)
+    _tell(_after_iterate, number, loader, frame)
 
 
 def around(name: str) -> list[Any]:
@@ -262,13 +282,13 @@ waits = around("wait")  # hooks look here first, so that no callbacks cost nothi
 
 def before_wait(kind: int) -> list[tuple[Any, Any]]:
     """Tell that a wait begins. Returns what `after_wait` needs."""
-    return [(after, _safely(before, kind)) for before, after in tuple(waits)]
+    return [(pair, _safely(pair[0], kind, of=waits, entry=pair)) for pair in tuple(waits)]
 
 
 def after_wait(tokens: list[tuple[Any, Any]], sequence: int) -> None:
     """Tell that a wait ended and under which sequence it was recorded."""
-    for after, token in tokens:
-        _safely(after, token, sequence)
+    for pair, token in tokens:
+        _safely(pair[1], token, sequence, of=waits, entry=pair)
 
 
 def after_fork() -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from collections import UserDict
+from itertools import islice
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
@@ -164,9 +166,11 @@ def size_of(batch: Any, collated: bool = True, batch_size: int | None = None) ->
 def _tensors(batch: Any) -> tuple[list[Any], int]:
     """Return the shapes of the first tensors of a batch, and how many tokens it has (0: not known)."""
     ids = None
-    if hasattr(batch, "keys") and hasattr(batch, "get"):
-        ids = batch.get("input_ids")
-        parts = list(batch.values())[:4]
+    if isinstance(batch, UserDict):  # what tokenizers of Hugging Face give
+        batch = vars(batch).get("data")
+    if isinstance(batch, dict):  # no other mapping: it may make its values when it is asked for them
+        ids = dict.get(batch, "input_ids")
+        parts = list(islice(dict.values(batch), 4))
     elif isinstance(batch, (list, tuple)):
         parts = list(batch[:4])
         if len(parts) == 2 and _are_token_pairs(*parts):

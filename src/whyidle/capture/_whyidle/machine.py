@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,7 +162,7 @@ def file_system(path: str) -> str | None:
         fields = before.split()
         if len(fields) < 5 or not after:
             continue
-        point = fields[4].replace("\\040", " ")
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
         inside = real == point or real.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):  # of two mounts on one point the later is seen
             best, kind = point, after.split()[0]

@@ -6,6 +6,8 @@ window ends ours.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gzip
 import os
 import shutil
@@ -16,13 +18,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from _whyidle import facts, hooks, quiet, record, syncs
+from _whyidle import facts, hooks, quiet, record
 
 PROFILE = 8  # kind of record
 START, STOP = 1, 2  # its flags
 LONGEST_STEP_S = 30.0  # a longer step would make a window of minutes
 MOST_EVENTS = 150_000  # stopping takes about 5 us for each: 44 to 86 ms for 16,000 on two shared CPUs
 EVENTS_PER_NODE = 40  # of the autograd graph: its operators, nested ones, their backward, launches and kernels
+LATE_S, LATE_STEPS = 2.0, 3  # a step that takes so much longer than the longest is an evaluation, or none at all
+ATTEMPTS = 3  # where a step came late
 PATIENCE = 500  # steps for which a window waits for the user's profiler to end
 DEVICE_S = 5.0  # how long the end of the job waits for a device that still has work
 EXPORT_S = 20.0  # how long it waits for the trace to be written
@@ -98,7 +102,11 @@ class Window:
         self._first = 0  # step of the anchor after which the recording began
         self._recorded = 0  # steps
         self._want = self._options[0]
+        self._after = self._options[1]
         self._put_off = 0
+        self._attempts = 0
+        self._until = 0.0  # time.monotonic() by which the next step is late
+        self._device: Any = None  # of the anchor's parameters
         self._over = False
         self._export: threading.Thread | None = None
         self._spent = {"start_ms": 0.0, "stop_ms": 0.0}
@@ -107,12 +115,42 @@ class Window:
         """Go on by one step."""
         if self._over or not self._is_anchor(optimizer):
             return None
-        self._measure_step()
-        if self._profile is not None:
-            self._go_on()
-        elif self._seen >= self._options[1] and not syncs.is_open() and not self._capturing():
-            self._begin()
+        try:
+            self._measure_step()
+            if self._profile is not None:
+                self._go_on()
+            elif self._seen >= self._after and not record.looking() and not self._capturing():
+                self._begin(optimizer)
+        except Exception:
+            self._give_up()
+            raise
         return None
+
+    def still(self) -> None:
+        """End where the next step does not come: a profiler must not go on through an evaluation, or for ever."""
+        if self._profile is None or time.monotonic() < self._until or threading.get_ident() != self._thread:
+            return
+        if not self._capturing():
+            try:
+                self._stop("a step took far longer than those before")
+            except Exception:
+                self._give_up()
+                raise
+
+    def _give_up(self) -> None:
+        """Leave no profiler of ours behind, whatever failed."""
+        self._over = True
+        if self._profile is None:
+            return
+        self._profile = self._range = None
+        record.end_look()
+        self._tell("failed", "torch.profiler failed: see errors.txt")
+        autograd = self._torch.autograd
+        if getattr(autograd, "_profiler_enabled", bool)():
+            with quiet.quiet():
+                autograd._disable_profiler()
+        if getattr(autograd.profiler, "_is_profiler_enabled", False):
+            autograd.profiler._run_on_profiler_stop()
 
     def _is_anchor(self, optimizer: Any) -> bool:
         """Return whether a step of this optimizer is a step of the training: of several, the one that steps most."""
@@ -134,7 +172,7 @@ class Window:
         self._last, self._nodes = now, nodes
         self._seen = self._counts[self._anchor] if self._profile is None else self._seen + 1
 
-    def _begin(self) -> None:
+    def _begin(self, optimizer: Any) -> None:
         """Prepare the profiler, for a step of warm-up, unless there is a reason not to."""
         if not record.recording() or (not self._options[2] and record._ranks()[0] not in (None, 0)):
             self._over = True
@@ -149,11 +187,19 @@ class Window:
             self._skip(why)
             return
         self._thread = threading.get_ident()
-        facts.at_end(self.finish)
+        self._device = next((one.device for group in optimizer.param_groups for one in group["params"]), None)
+        if not self._attempts:
+            facts.at_end(self.finish)
+        self._attempts += 1
         activities = list(self._torch.profiler.supported_activities())
-        profile = self._torch.profiler._KinetoProfile(activities=activities)
-        self._timed(profile.prepare_trace, START)
-        self._profile = profile
+        self._profile = self._torch.profiler._KinetoProfile(activities=activities)
+        record.begin_look(self.still)
+        self._timed(self._profile.prepare_trace, START)
+        self._expect()
+
+    def _expect(self) -> None:
+        """Note until when the next step should have come."""
+        self._until = time.monotonic() + LATE_S + LATE_STEPS * self._longest
 
     def _obstacle(self) -> str:
         """Return why there should be no window; empty if there should."""
@@ -186,6 +232,7 @@ class Window:
                 return
         self._range = self._torch.autograd.profiler.record_function(f"ProfilerStep#{self._seen}")
         self._range.__enter__()
+        self._expect()
 
     def _unmark(self) -> None:
         mark, self._range = self._range, None
@@ -221,17 +268,22 @@ class Window:
 
     def _stop(self, why: str = "", background: bool = True) -> None:
         """End the recording on this thread, and write it, on another if that can be, if it holds a whole step."""
-        profile, self._profile, self._over = self._profile, None, True
+        profile = self._profile
+        self._over = True
         self._unmark()
         try:
             if not self._first:  # prepared: it ends only after it began
                 self._timed(profile.start_trace, START)
             self._timed(profile.stop_trace, STOP)
         except Exception:
-            self._tell("failed", "the profiler did not stop")
+            self._give_up()
             raise
+        self._profile = None
+        record.end_look()
         if not self._recorded:
             self._skip(why)
+            if time.monotonic() > self._until and self._attempts < ATTEMPTS:
+                self._over, self._first, self._after = False, 0, self._seen + self._options[1]
             return
         self._tell("recording", why)
         if not background:
@@ -248,6 +300,7 @@ class Window:
         began = time.monotonic()
         try:
             profile.export_chrome_trace(str(plain))
+            _check(plain)
             with plain.open("rb") as source, gzip.open(packed, "wb", compresslevel=3) as target:
                 shutil.copyfileobj(source, target, 1 << 20)
             packed.replace(packed.with_name(name))
@@ -266,13 +319,19 @@ class Window:
         began = time.perf_counter_ns()
         self._users.ours = True
         try:
-            with quiet.quiet():
+            with quiet.quiet(), self._on_device():
                 call()
         finally:
             self._users.ours = False
             took = time.perf_counter_ns() - began
             self._spent["start_ms" if flag == START else "stop_ms"] += took / 1e6
             record.put(PROFILE, began, took, self._recorded, flag)
+
+    def _on_device(self) -> Any:
+        """Make the device that trains the current one: stopping synchronises that, and would make another a context."""
+        if getattr(self._device, "type", "") != "cuda" or not self._torch.cuda.is_initialized():
+            return contextlib.nullcontext()
+        return self._torch.cuda.device(self._device)
 
     def _skip(self, why: str) -> None:
         self._over = True
@@ -287,6 +346,14 @@ class Window:
         """Return whether a CUDA graph is being captured, which a profiler must not interrupt."""
         cuda = self._torch.cuda
         return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+
+def _check(trace: Path) -> None:
+    """Raise OSError for a trace that is cut short: on a full disk Kineto stops in the middle, and does not say so."""
+    with trace.open("rb") as file:
+        file.seek(max(trace.stat().st_size - 64, 0))
+        if not file.read().rstrip().endswith(b"}"):
+            raise OSError(errno.ENOSPC, "the trace is cut short", str(trace))
 
 
 _window: Window | None = None

@@ -24,7 +24,7 @@ def quiet() -> Iterator[None]:
         if sys.stderr is not None:
             sys.stderr.flush()
         real = os.dup(2)
-    except (OSError, ValueError):  # the job closed it
+    except Exception:  # the job closed it, or has put something else in its place
         yield
         return
     try:

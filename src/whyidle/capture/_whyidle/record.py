@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any
+from typing import Any, Callable
 
 from _whyidle import ring as rings
 
@@ -28,6 +28,10 @@ HELD = 256  # records of a process of which it is not known whether it trains; m
 NOTES = 20  # of errors, per process
 ERRORS_BYTES = 65_536
 
+# By what the training thread is seen to go on, at a place where anything may be done.
+_LIVELY = frozenset(
+    (rings.BATCH, rings.STEP, rings.FORWARD, rings.BACKWARD, rings.SAVE, rings.ITERATE, rings.ENVIRONMENT)
+)
 # What makes a ring: in a process that the job started itself, and in a child of a Python process.
 _ARMING = frozenset((rings.BATCH, rings.ITERATE, rings.STEP, rings.FORWARD, rings.BACKWARD))
 _ARMING_CHILD = frozenset((rings.STEP, rings.BACKWARD))
@@ -41,6 +45,7 @@ _identity: str | None = None
 _folder: str | None = os.environ.get("WHYIDLE_CAPTURE") or None
 _options: dict[str, Any] | None = None
 _errors = 0
+_look: Callable[[], None] | None = None
 
 
 def put(kind: int, start: int, duration: int, value: int = 0, flags: int = 0) -> int:
@@ -59,7 +64,10 @@ def put(kind: int, start: int, duration: int, value: int = 0, flags: int = 0) ->
     try:
         ring = _ring
         if ring is not None:
-            return ring.put(kind, start, duration, value, flags)
+            sequence = ring.put(kind, start, duration, value, flags)
+            if _look is not None and kind in _LIVELY:
+                _look()
+            return sequence
         return -1 if _off else _put_first(kind, start, duration, value, flags)
     except Exception:
         note_error()
@@ -155,6 +163,30 @@ def _description() -> dict[str, Any]:
     }
 
 
+def begin_look(still: Callable[[], None]) -> bool:
+    """Begin to look at some steps more closely, which makes them slower; False where something else does so now.
+
+    Args:
+        still: called as the job goes on, on any thread: ends the look where no step comes any more.
+    """
+    global _look
+    if _look is not None:
+        return False
+    _look = still
+    return True
+
+
+def end_look() -> None:
+    """Look no more."""
+    global _look
+    _look = None
+
+
+def looking() -> bool:
+    """Return whether some steps are being looked at more closely."""
+    return _look is not None
+
+
 def recording() -> bool:
     """Return whether this process has a ring."""
     return _ring is not None
@@ -238,8 +270,8 @@ def stop() -> None:
 
 def _after_fork() -> None:
     """In a forked child: the ring is the parent's. The lock may be held by a thread that does not exist here."""
-    global _ring, _identity, _forked, _opening, _errors
-    _ring = None
+    global _ring, _identity, _forked, _opening, _errors, _look
+    _ring = _look = None
     _identity = None
     _forked = True
     _opening = threading.RLock()

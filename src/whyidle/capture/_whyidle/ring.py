@@ -51,7 +51,7 @@ class Ring:
     def __init__(self, path: str, description: dict[str, Any], capacity: int = CAPACITY) -> None:
         size = HEADER + capacity * RECORD.size
         unfinished = path + ".new"
-        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o644)
+        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
         try:
             _reserve(descriptor, size)
             self._memory = mmap.mmap(descriptor, size)

@@ -140,7 +140,15 @@ def _class(thing: Any) -> str | None:
 
 
 def _length(dataloader: Any) -> int | None:
-    """Return the batches of an epoch. Not for iterable data sets: asking makes torch warn of a wrong answer later."""
+    """Return the batches of an epoch, as far as only torch's own code is asked.
+
+    Not of a sampler of the user's: its length may be the result of drawing all batches, which costs time and moves the
+    state of its random numbers. Not of iterable data sets: asking makes torch warn of a wrong answer later.
+    """
+    for name in ("sampler", "batch_sampler"):
+        sampler = getattr(dataloader, name, None)
+        if sampler is not None and not type(sampler).__module__.startswith("torch.utils.data."):
+            return None
     try:
         return len(dataloader)
     except Exception:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 import time
 import warnings as standard
 from types import CodeType, FrameType
@@ -20,6 +21,8 @@ WATCH = 11  # kind of record
 MESSAGE = re.compile(r"called a synchronizing|Synchronization debug mode is a prototype")
 SYNC = re.compile(r"called a synchronizing")
 MOST_SITES = 200
+MOST_NEW = 20_000  # synchronisations of one step
+LONGEST_S = 60.0  # of a step that is watched, or of what comes after the last: an evaluation
 
 warnings: Any = standard  # what it has beyond its documentation differs between versions
 
@@ -112,6 +115,8 @@ class Watch:
         self._started = 0  # ns, of the step under way
         self._count = 0  # in the step under way
         self._sites: dict[Site, int] = {}
+        self._new: list[Site] = []  # of the step under way
+        self._thread = 0  # that trains: who else waits for the GPU does not hold it up
         self._known: dict[tuple[CodeType, int], str] = {}
         self._ear = Ear(self.heard)
         self._done = False
@@ -121,6 +126,14 @@ class Watch:
         """Count steps of the first optimizer that is seen; open and close the window. Returns False after it."""
         if self._done:
             return False
+        try:
+            return self._step(optimizer)
+        except Exception:
+            self._done = True
+            self.close()
+            raise
+
+    def _step(self, optimizer: Any) -> bool | None:
         if self._anchor is None:
             self._anchor = id(optimizer)
         if id(optimizer) != self._anchor:
@@ -129,13 +142,15 @@ class Watch:
             self._end_step()
             return None
         self._seen += 1
-        if self._seen < self._after:
+        if self._seen < self._after or record.looking():
             return None
         self._done = not self._begin()
         return None
 
     def heard(self, frame: FrameType) -> None:
         """Count a synchronisation by the line of the user's code that brought it about."""
+        if threading.get_ident() != self._thread:
+            return
         self._count += 1
         user = place.of_user(frame)
         if user is None:
@@ -144,16 +159,22 @@ class Watch:
         if key not in self._known:
             self._known[key] = place.operation(user)
         site = (place.shown(user.f_code.co_filename), user.f_lineno, user.f_code.co_name, self._known[key])
-        if site in self._sites or len(self._sites) < MOST_SITES:
-            self._sites[site] = self._sites.get(site, 0) + 1
+        if len(self._new) < MOST_NEW:
+            self._new.append(site)
+
+    def still(self) -> None:
+        """End with what was seen so far, if the step under way is none: its optimizer may never step again."""
+        if self.open and (time.perf_counter_ns() - self._started) / 1e9 > LONGEST_S:
+            self.close()
+            self._tell()
 
     def close(self) -> None:
         """Leave the window as if it had never been."""
-        global _open
         if not self.open:
             return
-        self.open = _open = False
+        self.open = False
         self._done = True
+        record.end_look()
         try:
             if self._cuda.get_sync_debug_mode() == 1:  # else the job has set its own meanwhile
                 self._cuda.set_sync_debug_mode(0)
@@ -161,27 +182,38 @@ class Watch:
             self._ear.close()
 
     def _begin(self) -> bool:
-        global _open
         if not self._cuda.is_initialized() or self._cuda.get_sync_debug_mode() != 0 or not self._ear.open():
             return False
-        self.open = _open = True
+        self.open = record.begin_look(self.still)
         try:
             self._cuda.set_sync_debug_mode(1)
         except Exception:
             self.close()
             raise
+        self._thread = threading.get_ident()
         self._started = time.perf_counter_ns()
         self._count = 0
+        self._new.clear()
         return True
 
     def _end_step(self) -> None:
         now = time.perf_counter_ns()
         self._watched += 1
         record.put(WATCH, self._started, now - self._started, self._count)
+        for site in self._new:
+            if site in self._sites or len(self._sites) < MOST_SITES:
+                self._sites[site] = self._sites.get(site, 0) + 1
+        self._new.clear()
         self._started, self._count = now, 0
         if self._watched < self._steps:
             return
         self.close()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Write down what was seen in whole steps."""
+        if not self._watched:
+            return
         names = ("file", "line", "function", "operation", "count")
         sites = sorted(self._sites.items(), key=lambda item: -item[1])
         facts.set_section(
@@ -189,14 +221,6 @@ class Watch:
             {"steps": self._watched, "sites": [dict(zip(names, (*site, count))) for site, count in sites]},
         )
         facts.write()
-
-
-_open = False
-
-
-def is_open() -> bool:
-    """Return whether synchronisations are being looked for."""
-    return _open
 
 
 def install(torch: Any) -> None:
