@@ -6,14 +6,14 @@ to block. Both are said wherever the host waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from whyidle.measure.step_log import WatchedJob
 from whyidle.model.evidence import Run
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary
-from whyidle.model.measurement import Measurements
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary, Unknown
+from whyidle.model.measurement import LINUX, LOG, LOG_WORKERS, Measurements
 from whyidle.rules import all_rules
 
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
@@ -22,6 +22,7 @@ NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
 WAITS: Final = {"data_wait": "data", "checkpoint": "checkpoints", "evaluation": "evaluations"}  # by cause
 APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
+NOT_SEEN: Final = "a job that does what they are about: this one was not seen to"
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
 
 
@@ -142,6 +143,14 @@ def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
         over = summary.lost_shares.get(name, 0.0)
         if over >= MEDIUM and m.get(f"idle_{cause}_share", 0.0) < over / 2:
             yield f"Over the whole run {what} take another {over:.0%} of the time."
+
+
+def not_seen(unknown: Iterable[Unknown], run: Run) -> Iterator[Unknown]:
+    """Yield what was not judged; of a job that was watched nobody is told to watch it for what it does not do."""
+    done = {LOG, LOG_WORKERS, *((LINUX,) if run.series else ())} if run.logs else set()
+    for one in unknown:
+        ways = [way for way in one.how.split("; ") if way not in done]
+        yield one if ways else replace(one, how=NOT_SEEN)
 
 
 def nothing(run: Run) -> str:
