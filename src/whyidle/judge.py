@@ -67,7 +67,7 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     findings, unknown = ask(measured.measurements)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = watched.summarize(Summary(""), measured.watched)
-    said = [watched.verdict(summary, ranked), *watched.slowest(measured.measurements)]
+    said = [watched.verdict(summary, ranked, traced=bool(run.traces)), *watched.slowest(measured.measurements)]
     summary = replace(summary, verdict=" ".join(said))
     return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked))
 

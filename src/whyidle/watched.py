@@ -20,6 +20,7 @@ NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
 APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
+EMPTY: Final = "Nor does its trace, in which there is nothing of the GPU."
 
 
 def summarize(summary: Summary, job: WatchedJob) -> Summary:
@@ -62,19 +63,25 @@ def enough(summary: Summary, findings: tuple[Finding, ...]) -> bool:
     return unknown < MEDIUM and _left(summary, findings) < MEDIUM and rests < 1 - UTILIZED
 
 
-def verdict(summary: Summary, findings: tuple[Finding, ...]) -> str:
-    """Return the judgement on a job of which there is no trace of the GPU, the answer first."""
+def verdict(summary: Summary, findings: tuple[Finding, ...], *, traced: bool = False) -> str:
+    """Return the judgement on a job of which there is no trace of the GPU, the answer first.
+
+    Args:
+        summary: of its logs.
+        findings: on it.
+        traced: there is a trace, of other things than the GPU.
+    """
     grave = any(finding.severity != "low" for finding in findings)
     left = _left(summary, findings)
-    said = _answer(summary, grave, sum(summary.lost_shares.values()))
+    said = _answer(summary, grave, sum(summary.lost_shares.values()), EMPTY if traced else TRACE)
     if left >= MEDIUM and not grave:
         said += f" Of {left:.0%} of the time this recording does not show what to change."
     return said
 
 
-def _answer(summary: Summary, grave: bool, lost: float) -> str:
+def _answer(summary: Summary, grave: bool, lost: float, more: str) -> str:
     if summary.on_gpu:
-        return " ".join(_on_gpu(summary, grave))
+        return " ".join(_on_gpu(summary, grave, more))
     if summary.on_gpu is None:
         wait = summary.host_shares.get("data", 0.0)
         return (
@@ -157,8 +164,8 @@ def _ended(run: Run) -> Iterator[str]:
             yield " The job still runs, or its recording was cut off."
 
 
-def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
-    """Yield the sentences on a job on a GPU of which only the host's side was recorded."""
+def _on_gpu(summary: Summary, grave: bool, more: str) -> Iterator[str]:
+    """Yield the sentences on a job on a GPU of which only the host's side was recorded; `more` is how more is known."""
     waits, lost = _waits_for_data(summary), _lost_to_data(summary)
     total = sum(summary.lost_shares.values())
     points, of = round((lost or 0.0) * 100), round(waits * 100)
@@ -187,7 +194,7 @@ def _on_gpu(summary: Summary, grave: bool) -> Iterator[str]:
     if used is None:
         yield "What else the GPU does was not measured."
     elif _unexplained(summary) >= 1 - UTILIZED:
-        yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {TRACE}"
+        yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {more}"
 
 
 def _left(summary: Summary, findings: tuple[Finding, ...]) -> float:

@@ -31,6 +31,48 @@ BROKEN = f"""
     torch.save(1, "one.pt")
     job.main(3)
 """
+HANDLED = f"""
+    import functools, signal, sys
+    sys.path.insert(0, {FOLDER!r})
+    import torch, job
+    from _whyidle import backward, forward, hooks, loader, optimizer, record, save, scaler, settings
+
+    class Late(Exception):
+        pass
+
+    class Handler:
+        def __call__(self, number, frame):
+            raise Late("time is up")
+
+    handlers = Handler(), functools.partial(Handler.__call__, None), lambda number, frame: Handler()(number, frame)
+    heard = []
+
+    def late(*_, **__):
+        signal.raise_signal(signal.SIGALRM)
+
+    def trained():
+        try:
+            job.main(3)
+            torch.save(1, "one.pt")
+        except Late:
+            return False
+        return True
+
+    trained()
+    places = (loader, "number_of"), (loader, "size_of"), (optimizer, "_entry"), (save, "_argument"), (save, "_position")
+    for number, (owner, name) in enumerate(places):
+        signal.signal(signal.SIGALRM, handlers[number % 3])
+        before = getattr(owner, name)
+        setattr(owner, name, late)
+        heard.append(trained())
+        setattr(owner, name, before)
+    for add in (hooks.after_step, lambda late: hooks.around("wait").append((late, late)), hooks.after_iterate):
+        add(late)
+        heard.append(trained())
+        del hooks._after_step[-1:], hooks.waits[-1:], hooks._after_iterate[-1:]
+    assert heard == [False] * 8, heard
+    assert record.errors() == 0
+"""
 CALLBACKS = f"""
     import sys
     sys.path.insert(0, {FOLDER!r})
@@ -85,6 +127,13 @@ def test_mistakes_in_our_hooks_are_noted_and_the_job_goes_on(recorded: Path, tmp
     job = injecting.python(script(tmp_path, BROKEN), env=env, cwd=tmp_path)
     assert (job.returncode, job.stdout, job.stderr) == (0, *TRAINED)
     assert reading.errors(recorded).count("a mistake of ours") > 5
+
+
+def test_what_a_signal_handler_of_the_job_raises_in_our_hooks_is_the_jobs(recorded: Path, tmp_path: Path) -> None:
+    """As PyTorch's own does, which tells of a worker that has died: to swallow that would hang the job."""
+    job = injecting.python(script(tmp_path, HANDLED), env=injecting.environment(recorded, trace=False), cwd=tmp_path)
+    assert job.returncode == 0, job.stderr
+    assert reading.errors(recorded) == ""
 
 
 def test_callbacks_hear_of_steps_waits_and_loaders(recorded: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,10 @@ EXPECTED: dict[str, dict[str, int]] = {
     "raising": {**DATA, "FORWARD": 10, "BACKWARD": 7, "STEP": 7},
     "recompute": {**DATA, **STEPS},
     "saves": {"SAVE": 6},
-    "ddp": {**DATA, **STEPS},
-    "fsdp2": {**DATA, **STEPS},
     "compiled": {**DATA, **STEPS},
     "compiled_in_place": {**DATA, **STEPS},
 }
+RANKS: dict[str, dict[str, int]] = {"ddp": {**DATA, **STEPS}, "fsdp2": {**DATA, **STEPS}}  # of each of two
 FRAMEWORKS: dict[str, dict[str, int]] = {
     "accelerate": {**DATA, **STEPS, "STEP": 5},
     # Two batches of a sanity check and two of a validation; it does not ask for a batch more than there are.
@@ -87,7 +87,7 @@ def run(folder: Path, loops: dict[str, dict[str, int]]) -> dict[str, tuple[Recor
     assert reading.errors(recorded) == ""
     (ring,) = reading.rings(recorded)
     parts = {}
-    for loop, (first, last, failed) in json.loads((work / "marks.json").read_text("utf-8")).items():
+    for loop, (first, last, failed, _) in json.loads((work / "marks.json").read_text("utf-8")).items():
         assert not failed, f"{loop}: {failed}"
         parts[loop] = ring.records[first:last]
     return parts
@@ -101,6 +101,27 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Record, .
 @pytest.fixture(scope="module")
 def frameworks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Record, ...]]:
     return run(tmp_path_factory.mktemp("frameworks"), FRAMEWORKS)
+
+
+def test_every_event_of_two_ranks_is_recorded_once(tmp_path: Path) -> None:
+    recorded, work = tmp_path / "recorded", tmp_path / "work"
+    recorded.mkdir()
+    work.mkdir()
+
+    def rank(number: int) -> None:
+        env = {**injecting.environment(recorded, trace=False), "RANK": str(number), "WORLD_SIZE": "2"}
+        job = injecting.python(LOOPS, f"marks{number}.json", *RANKS, env=env, cwd=work)
+        assert job.returncode == 0, job.stderr
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(rank, range(2)))
+    assert reading.errors(recorded) == ""
+    for number, ring in enumerate(sorted(reading.rings(recorded), key=lambda ring: ring.header["rank"])):
+        assert (ring.header["rank"], ring.header["world_size"]) == (number, 2)
+        marks = json.loads((work / f"marks{number}.json").read_text("utf-8"))
+        for loop, (first, last, failed, _) in marks.items():
+            assert not failed, f"{loop}: {failed}"
+            assert reading.count(ring.records[first:last], "COUNT", "WATCH", "PROFILE") == RANKS[loop]
 
 
 @pytest.mark.parametrize("loop", EXPECTED)

@@ -93,18 +93,44 @@ def again(steps):
 
 
 def perish(steps):
-    """Train in two ranks: one is killed, the other hangs, and the parent waits."""
+    """Train in three ranks: one hangs, one is killed, the last goes on, and the parent waits."""
     pids = []
-    for number in range(2):
+    for number in range(3):
         pid = os.fork()
         if not pid:
             rank(number, steps)
-            os.kill(os.getpid(), signal.SIGKILL if number else signal.SIGSTOP)
+            if number < 2:
+                os.kill(os.getpid(), signal.SIGKILL if number else signal.SIGSTOP)
+            while not os.path.exists("killed"):
+                time.sleep(0.02)
+            train(steps + 1)
+            os._exit(0)
         pids.append(pid)
-    os.waitpid(pids[1], 0)
     os.waitpid(pids[0], os.WUNTRACED)
+    os.waitpid(pids[1], 0)
+    with open("killed", "w"):
+        pass
+    os.waitpid(pids[2], 0)
     print("hangs", flush=True)
     os.waitpid(pids[0], 0)
+
+
+def notebook(steps):
+    """Train with Accelerate as a cell of a notebook does, which forks its ranks."""
+    from accelerate import notebook_launcher
+
+    os.environ["ACCELERATE_USE_CPU"] = "true"
+    notebook_launcher(
+        accelerated, (steps,), num_processes=2, use_port="0", rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0"
+    )
+
+
+def fill(steps):
+    """Train, then take more memory than there is."""
+    train(steps)
+    kept = []
+    while True:
+        kept.append(b"x" * (1 << 24))
 
 
 def main():
@@ -114,6 +140,8 @@ def main():
         train(steps)
     elif what == "slow":
         train(steps, pause_s=0.05)
+    elif what == "workers":
+        train(steps, workers=1)
     elif what == "worker-killed":
         train(steps, Killed(), workers=1)
     else:
