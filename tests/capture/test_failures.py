@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from textwrap import dedent
@@ -127,6 +128,41 @@ def test_mistakes_in_our_hooks_are_noted_and_the_job_goes_on(recorded: Path, tmp
     job = injecting.python(script(tmp_path, BROKEN), env=env, cwd=tmp_path)
     assert (job.returncode, job.stdout, job.stderr) == (0, *TRAINED)
     assert reading.errors(recorded).count("a mistake of ours") > 5
+
+
+def test_all_looks_at_once_where_warnings_are_errors(recorded: Path, tmp_path: Path) -> None:
+    """Loaders with workers and the look at them, saves, a compiled model, autocast and the profiler's window."""
+    code = """
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        torch.set_num_threads(1)
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        compiled = torch.compile(model, backend="eager")
+        scaler = torch.amp.GradScaler("cpu")
+        for batch, in DataLoader(TensorDataset(torch.ones(60, 4)), 2, num_workers=1):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = compiled(batch).float().sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.save(model.state_dict(), "one.pt")
+        print("trained")
+    """
+    path, env = script(tmp_path, code), injecting.environment(recorded, trace_after=10, workers=True)
+    job = injecting.python("-W", "error", path, env=env, cwd=tmp_path)
+    assert (job.returncode, job.stdout, job.stderr) == (0, "trained\n", "")
+    assert reading.errors(recorded) == ""
+    (ring,) = reading.rings(recorded)
+    counts = ring.counts("COUNT", "WATCH", "PROFILE")
+    assert counts == {
+        "ITERATE": 1, "BATCH": 30, "END": 1, "FORWARD": 30, "BACKWARD": 30, "STEP": 30, "SCALE": 30, "SAVE": 1,
+    }  # fmt: skip
+    (facts,) = recorded.glob("*.facts.json")
+    assert json.loads(facts.read_text("utf-8"))["profile"]["state"] == "done"
+    assert len(list(recorded.glob("trace-rank0-*.json.gz"))) == 1
+    (worker,) = recorded.glob("*.worker-0-0.json")
+    assert json.loads(worker.read_text("utf-8"))["fetches"] == 30
 
 
 def test_what_a_signal_handler_of_the_job_raises_in_our_hooks_is_the_jobs(recorded: Path, tmp_path: Path) -> None:
