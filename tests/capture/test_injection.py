@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 from textwrap import dedent
 
 import pytest
@@ -30,6 +31,12 @@ def script(folder: Path, text: str, name: str = "script.py") -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> CompletedProcess[str]:
+    """Return what a job says that nobody watches."""
+    return injecting.python(JOB, "3", env=injecting.bare_environment(), cwd=tmp_path_factory.mktemp("bare"))
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -42,9 +49,10 @@ def script(folder: Path, text: str, name: str = "script.py") -> Path:
     ],
     ids=["script", "module", "code", "no user site", "warnings are errors", "no docstrings"],
 )
-def test_a_job_is_recorded_and_nothing_shows(command: tuple[str, ...], recorded: Path, tmp_path: Path) -> None:
+def test_a_job_is_recorded_and_nothing_shows(
+    command: tuple[str, ...], bare: CompletedProcess[str], recorded: Path, tmp_path: Path
+) -> None:
     user = str(JOB.parent)
-    bare = injecting.python(*command, env={**injecting.bare_environment(), "PYTHONPATH": user}, cwd=tmp_path)
     job = injecting.python(*command, env=injecting.environment(recorded, user, trace=False), cwd=tmp_path)
     assert bare.returncode == 0
     assert (job.returncode, job.stdout, job.stderr) == (0, bare.stdout, bare.stderr)
