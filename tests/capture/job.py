@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 if "torch._dynamo" not in sys.modules:
     torch._dynamo = sys.modules["torch._dynamo"] = types.ModuleType("torch._dynamo")
     torch._dynamo.disable = lambda function, *_, **__: function
+    torch._dynamo.graph_break = lambda: None
 
 
 def fill_memory():

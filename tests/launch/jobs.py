@@ -34,6 +34,7 @@ def lighten():
     """Leave out torch.compile, which the first optimizer imports, in half of a short job's time."""
     torch._dynamo = sys.modules["torch._dynamo"] = types.ModuleType("torch._dynamo")
     torch._dynamo.disable = lambda function, *_, **__: function
+    torch._dynamo.graph_break = lambda: None
 
 
 def train(steps, dataset=None, workers=0, pause_s=0.0):
