@@ -16,9 +16,7 @@ from tests.capture import injecting, reading
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 # 0.03 to 0.05 us each: 2,000 take 1% of a step of 10 ms
-MOST_INSTRUCTIONS = (
-    1_800  # 1,374 in Python 3.11, of a step with a batch, an outermost forward, a backward and an optimizer's step
-)
+MOST_INSTRUCTIONS = 1_800  # of a step with a batch, forward, backward and optimizer; 1,374 in Python 3.11
 MOST_CALLS = 60
 
 JOB = """

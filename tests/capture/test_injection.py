@@ -252,6 +252,8 @@ def test_ranks_that_fork_from_a_rank_have_a_ring_each(recorded: Path, tmp_path: 
 
 WORKERS = """
     import sys, torch
+    sys.path.insert(0, {folder!r})
+    import job  # which leaves out torch.compile
     from torch.utils.data import DataLoader, Dataset
 
     class Nested(Dataset):
@@ -275,7 +277,7 @@ WORKERS = """
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 def test_workers_have_no_ring(method: str, recorded: Path, tmp_path: Path) -> None:
-    path = script(tmp_path, WORKERS.format(method=method))
+    path = script(tmp_path, WORKERS.format(method=method, folder=str(JOB.parent)))
     job = injecting.python(path, env=injecting.environment(recorded, trace=False), cwd=tmp_path)
     assert job.returncode == 0, job.stderr
     (ring,) = reading.rings(recorded)
