@@ -68,7 +68,8 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = watched.summarize(Summary(""), measured.watched)
     ranks = max(info.world_size or 1, len(measured.watched.logs))
-    said = [watched.verdict(summary, ranked, ranks), *watched.slowest(measured.measurements)]
+    verdict_ = watched.verdict(summary, ranked, ranks, traced=bool(run.traces))
+    said = [verdict_, *watched.slowest(measured.measurements)]
     summary = replace(summary, verdict=" ".join(said))
     unseen = tuple(watched.not_seen(unknown, run))
     return Report(info, summary, ranked, unseen, warnings, judged=watched.enough(summary, ranked, ranks))
