@@ -17,6 +17,7 @@ WATCHED = Path(__file__).parent / "runs" / "watched"
 CELLS = [(pair, cell) for pair, cells in PAIRS.items() for cell in cells]
 # Of the time: how far apart what was said to be lost and what the cure saved may be. The machine is a shared one.
 NEAR = 0.15
+PATHS = ("/home/", "/ro" + "ot/", "/t" + "mp/", "/usr/", "/opt/")  # in pieces: no file of ours holds such a path
 
 
 def judged(pair: str, cell: Cell) -> Report:
@@ -44,4 +45,4 @@ def test_recordings_name_nothing_of_the_machine_that_made_them() -> None:
     for file in WATCHED.rglob("*"):
         if file.is_file():
             text = file.read_bytes().decode("latin-1")
-            assert not [word for word in ("/home/", "/ro" + "ot/", "/t" + "mp/", "/usr/", "/opt/") if word in text], file
+            assert not [word for word in PATHS if word in text], file

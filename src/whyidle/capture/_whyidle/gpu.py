@@ -33,6 +33,7 @@ class Clock:
         self._stream: Any = None
         # optimizer -> its device, None where that is none or several
         self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._elsewhere: Any = None  # weak reference to an optimizer that is on no one device
         self._free: dict[Any, list[Pair]] = {}  # by device: an event stays with the one that first recorded it
         self._made = 0
         self._broken = False
@@ -40,14 +41,21 @@ class Clock:
 
     def step(self, _count: int, optimizer: Any) -> bool | None:
         """Note where the training runs, and read the events that the device has reached."""
+        if self._elsewhere is not None and self._elsewhere() is optimizer:
+            return None
         if self._broken:
             return False
         try:
             if optimizer not in self._known:
                 self._known[optimizer] = self._only_device(optimizer)
             device = self._known[optimizer]
-            if device is None or self._capturing(device):
+            if device is None:
+                self._elsewhere = weakref.ref(optimizer)
                 return None
+            if self._capturing(device):
+                return None
+            if self._device is None:  # not before: the waits of a job without a device cost nothing
+                hooks.waits.append((self.before, self.after))
             self._thread = threading.get_ident()
             self._stream = self._current_stream(device)
             self._device = device
@@ -142,6 +150,5 @@ def install(torch: Any) -> None:
     """Time the waits of this process, once its optimizer is seen to work on an accelerator."""
     clock = Clock(torch)
     hooks.after_step(clock.step)
-    hooks.around("wait").append((clock.before, clock.after))
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=clock.forget)

@@ -221,19 +221,27 @@ def _safely(function: Callable[..., Any], *args: Any, of: list[Any] | None = Non
     try:
         return function(*args)
     except Exception:
-        record.note_error()
-        if of is not None:
-            _failures[entry] += 1
-            if _failures[entry] >= MOST_FAILURES and entry in of:
-                of.remove(entry)
+        _failed(of, entry)
         return None
+
+
+def _failed(callbacks: list[Any] | None, entry: Any) -> None:
+    """Note what went wrong, and take out what has done so too often."""
+    record.note_error()
+    if callbacks is not None:
+        _failures[entry] += 1
+        if _failures[entry] >= MOST_FAILURES and entry in callbacks:
+            callbacks.remove(entry)
 
 
 def _tell(callbacks: list[Any], *args: Any) -> None:
     """Call those who want to know; who returns False does not want to know any more."""
     for callback in tuple(callbacks):
-        if _safely(callback, *args, of=callbacks, entry=callback) is False and callback in callbacks:
-            callbacks.remove(callback)
+        try:
+            if callback(*args) is False and callback in callbacks:
+                callbacks.remove(callback)
+        except Exception:
+            _failed(callbacks, callback)
 
 
 def after_step(callback: Callable[[int, Any], Any]) -> None:

@@ -72,10 +72,27 @@ def _put(iterator: Any, start: int, end: int, batch: Any, flags: int, computed: 
         loader, batch_size = getattr(iterator, "_whyidle", (0, None))
         value = loader << 56
         if batch is not None:
-            value |= size_of(batch, getattr(iterator, "_auto_collation", True), batch_size)
+            value |= _size_like_the_last(iterator, batch, batch_size)
     except Exception:
         record.note_error()
     return record.put(BATCH, start, end - start, value, flags)
+
+
+def _size_like_the_last(iterator: Any, batch: Any, batch_size: int | None) -> int:
+    """Return `size_of` a batch, without looking further where its first tensor has the shape that the last one had."""
+    kind = type(batch)
+    first = batch
+    if kind is list or kind is tuple:
+        first = batch[0] if batch else None
+    elif kind is dict:
+        first = next(iter(batch.values()), None)
+    shape = getattr(first, "shape", None)
+    last = getattr(iterator, "_whyidle_last", None)
+    if last is not None and shape is not None and shape == last[0] and kind is last[1]:
+        return int(last[2])
+    size = size_of(batch, getattr(iterator, "_auto_collation", True), batch_size)
+    iterator._whyidle_last = (shape, kind, size)
+    return size
 
 
 def _hook_iter(loader: Any, is_compiling: Any) -> None:

@@ -25,6 +25,8 @@ INTERVAL_S = 1.0
 KEY = "whyidle"  # in _config: "ID LOADER METHOD"
 MOST_FILES = 16  # threads of which the schedstat is kept open
 MAIN = -1  # the worker of a loader that has none
+# In the training process counting costs the job 15 us a batch: of those after an epoch's first every fifth is counted.
+ALL, EVERY = 32, 5
 
 _accounts: dict[tuple[int, int], Account] = {}  # of this process, by loader and worker
 _fetching = False  # a data set may itself fetch from a loader: only the outermost counts
@@ -36,19 +38,19 @@ class Account:
     def __init__(self, identity: str, number: int, worker: int, method: str | None) -> None:
         self.path = Path(record.folder(), f"{identity}.worker-{number}-{'main' if worker == MAIN else worker}.json")
         self._names = (number, worker, method)
-        self._process_clock = worker != MAIN  # a training process has other threads that compute
+        self.of_training = worker == MAIN
         self._began = time.perf_counter_ns()
         self._written = 0.0  # time.monotonic()
         self._fetches = 0
         self._sum = self._squares = self._longest = 0.0  # s, s^2, s
         self._cpu_ns = self._delay_ns = 0
         self._schedstat = Schedstat()
-        self._before: dict[str, Any] = _read(self.path) if worker != MAIN else {}
+        self._before: dict[str, Any] = {} if self.of_training else _read(self.path)
         self.look = look.Look(self._before.get("stacks")) if record.options()["workers"] else None
 
     def clocks(self) -> tuple[int, int, int]:
         """Return the time, the CPU time used and the time spent waiting for a CPU, in ns."""
-        cpu = time.process_time_ns() if self._process_clock else time.thread_time_ns()
+        cpu = time.thread_time_ns() if self.of_training else time.process_time_ns()  # it has other threads
         return time.perf_counter_ns(), cpu, self._schedstat.run_delay()
 
     def add(self, start: tuple[int, int, int], end: tuple[int, int, int]) -> None:
@@ -156,10 +158,17 @@ def _watch_fetches(fetcher: Any) -> None:
 
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
         global _fetching
+        turn = self.__dict__.get("_whyidle", 0)
+        if turn:
+            self._whyidle = turn + 1
+            if turn >= ALL and turn % EVERY:
+                return original(self, *args, **kwargs)
         account = None if _fetching else _account(sys._getframe(1))
         if account is None:
             return original(self, *args, **kwargs)
         _fetching = True
+        if not turn and account.of_training:
+            self._whyidle = 1
         start = account.clocks()
         if account.look is not None:
             account.look.begin()
