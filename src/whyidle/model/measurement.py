@@ -223,6 +223,7 @@ CATALOG: dict[str, Quantity] = {
     "cpus_allowed": Quantity("CPUs", "that the job may use at once: the least of affinity and quota", LINUX),
     "cpus_online": Quantity("CPUs", "of the machine", LINUX),
     "cpu_quota": Quantity("CPUs", "quota of the job's control group; the machine's CPUs where there is none", LINUX),
+    "cpus_taken": Quantity("CPUs", "that other programs of the machine use", LINUX),
     "job_cpu_share": Quantity("of cpus_allowed", "CPU time of the job's processes", LINUX),
     "cpu_throttled_share": Quantity("of watched", "the control group was held back by its quota", LINUX),
     "cpu_pressure_share": Quantity("of watched", "some task waited for a CPU (PSI)", LINUX),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
-from whyidle.rules.input import loader_model
+from whyidle.rules.input import loader_model, taken
 
 WAIT = "lost_data_workers_share"
 READ = tuple(
@@ -105,7 +105,7 @@ def few_batches(m: Measurements) -> bool:
 
 def throttled(m: Measurements) -> bool:
     """Say whether the quota of the control group holds the job back."""
-    if not _told(m, QUOTA):
+    if not all(name in m for name in EVIDENCE[QUOTA]):
         return False
     return m.number("cpu_quota") < m.number("cpus_online") and m.number("cpu_throttled_share") >= THROTTLED
 
@@ -131,6 +131,8 @@ def wider(m: Measurements) -> float:
 
 
 def _told(m: Measurements, rule: str) -> bool:
+    if rule == QUOTA and "cpu_quota" in m and m.number("cpu_quota") >= m.get("cpus_online", math.inf):
+        return True  # there is none, and then no counter of it
     return all(name in m for name in EVIDENCE[rule])
 
 
@@ -174,5 +176,6 @@ def more_workers(m: Measurements, wait: float) -> loader_model.Plan | None:
     if cpus is None or "job_cpu_share" not in m:
         return loader_model.plan(m, wait)
     each = min(max(m.get("batch_cpu_share", 1.0), 0.1), 1.0)  # a worker that mostly waits takes little of a CPU
-    free = math.ceil(cpus * max(1 - m.number("job_cpu_share"), 0.0) / each)
+    used = m.number("job_cpu_share") * m.number("cpus_allowed") / max(m.get("ranks_on_machine", 1.0), 1.0)
+    free = math.ceil(max((taken.per_rank(m) or 0.0) - used, 0.0) / each)
     return loader_model.plan(m, wait, most=max(cpus - 1, min(now + free, int(cpus / each)), 1))

@@ -6,6 +6,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.input import taken
 
 
 class NoOverlap(Rule):
@@ -30,7 +31,7 @@ class NoOverlap(Rule):
     """
 
     needs = (("idle_data_range_share",), ("lost_data_other_share",))
-    uses = ("data_wait_share", "on_gpu")
+    uses = ("data_wait_share", "on_gpu", *taken.READ)
     explains = ("data_wait",)
 
     confidence = Threshold(
@@ -68,7 +69,7 @@ class NoOverlap(Rule):
                     "    def __iter__(self):\n"
                     "        while True:\n"
                     "            yield make_batch()\n\n"
-                    f"loader = DataLoader(Batches(), batch_size=None, num_workers=4{pinned})",
+                    f"loader = DataLoader(Batches(), batch_size=None, num_workers={taken.at_most(m, 4)}{pinned})",
                     effort="code",
                     applies=self.applies,
                     risk="each worker runs the whole __iter__: seed or shard by torch.utils.data.get_worker_info()",
