@@ -275,6 +275,23 @@ def test_an_evaluation_is_told_from_training(measured):
     assert values["host_data_share"] * values["watched_s"] == pytest.approx(0.29 + 0.002, rel=0.01)
 
 
+def test_the_loader_of_evaluations(measured):
+    process = Process().setting("device", "cpu")
+    process.loaders += [
+        {"loader": 0, "where": "train.py:10", "num_workers": 2},
+        {"loader": 1, "where": "train.py:20", "num_workers": 0},
+    ]
+    for _ in range(3):
+        process.train(10)
+        process.evaluate(5, data=8)
+    values, found = measured(process)
+    assert values["evaluation_workers"] == 0
+    assert values["evaluation_batch_seconds"] == pytest.approx(0.008)
+    assert values["evaluation_data_share"] * values["watched_s"] == pytest.approx(0.08, rel=0.02)
+    (place,) = found.measurements.one("lost_evaluation_share").locations
+    assert (place.file, place.line) == ("train.py", 20)
+
+
 def test_a_teacher_is_part_of_the_step(measured):
     process = Process()
     for _ in range(8):

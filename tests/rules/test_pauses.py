@@ -33,3 +33,41 @@ def test_saves_that_take_most_of_the_time_come_so_much_less_often_that_they_take
     fix = only(lost_save_share=0.5, saves=100, watched_s=100.0, watched_steps=1000).fixes[0]
     assert fix.change == "save_every = 20 * save_every"
     assert only(lost_save_share=1.0).fixes[0].change == "save_every = 100 * save_every"
+
+
+EVALUATES: dict[str, Value] = {
+    "lost_evaluation_share": 0.2, "evaluation_data_share": 0.18, "evaluation_batch_seconds": 0.05,
+    "evaluation_workers": 0, "evaluations": 10, "on_gpu": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "workers"),
+    [
+        ({}, 4),
+        ({"cpus_allowed": 2}, 1),
+        ({"cpus_allowed": 64, "ranks_on_machine": 32}, 1),
+        ({"cpus_allowed": 1}, None),
+        ({"cpus_allowed": 2, "cpus_online": 2, "cpus_taken": 1.6}, None),
+        ({"evaluation_batch_seconds": 0.001}, None),
+        ({"evaluation_workers": 2}, None),
+    ],
+)
+def test_an_evaluation_gets_workers_where_there_is_room_and_use_for_them(
+    change: dict[str, Value], workers: int | None
+) -> None:
+    fixes = only(**EVALUATES | change).fixes
+    told = [fix.change for fix in fixes if "num_workers" in fix.change]
+    if workers is None:
+        assert not told
+    else:
+        assert f"num_workers={workers}, persistent_workers=True" in told[0]
+        assert "pin_memory" not in told[0]
+        assert "num_workers" in fixes[0].change, "most of the pause is waiting for batches"
+
+
+def test_an_evaluation_keeps_its_metric_and_its_batches() -> None:
+    for fix in only(**EVALUATES).fixes:
+        assert "accuracy" not in fix.change
+        assert "batch_size" not in fix.change
+        assert (fix.effort == "code") == ("for x, y" in fix.change)

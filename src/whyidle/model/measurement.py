@@ -203,6 +203,9 @@ CATALOG: dict[str, Quantity] = {
     "saves": Quantity("count", "checkpoints written in the watched time", LOG),
     "save_bytes_per_s": Quantity("B/s", "how fast they were written", LOG),
     "evaluations": Quantity("count", "evaluations in the watched time", LOG),
+    "evaluation_data_share": Quantity("of watched", "waiting for the batches of evaluations, the GPU busy or not", LOG),
+    "evaluation_batch_seconds": Quantity("s", "mean wait for one of these", LOG),
+    "evaluation_workers": Quantity("workers", "of the loader that evaluations wait for longest", LOG),
     "epochs": Quantity("count", "times that the training loader was begun in the watched time", LOG),
     "batches_per_epoch": Quantity("batches", "of the training loader", LOG),
     # the loader that the training waits for, and its workers
