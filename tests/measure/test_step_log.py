@@ -663,6 +663,21 @@ def test_ranks_are_weighed_and_the_one_that_waits_most_gives_the_place(measured)
     assert values["watched_steps"] == 15
 
 
+def test_a_rank_that_waits_longer_for_data_while_all_step_together(measured):
+    first = Process(0, 10, 2).train(21, data=4, backward=90)
+    late = Process(1, 11, 2).train(21, data=80, backward=14)
+    late.loaders.append({"loader": 0, "where": "slow.py:9", "num_workers": 0})
+    values, found = measured(first, late)
+    assert values["late_loader_share"] == pytest.approx((80 - 4) / 124, rel=0.01)
+    assert values["late_loader_ranks"] == "1"
+    (place,) = found.measurements.one("late_loader_share").locations
+    assert (place.file, place.line) == ("slow.py", 9)
+    alike, _ = measured(Process(0, 10, 2).train(21), Process(1, 11, 2).train(21))
+    assert alike["late_loader_share"] == 0
+    apart, _ = measured(Process(0, 10, 2).train(21), Process(1, 11, 2).train(21, data=80))
+    assert "late_loader_share" not in apart
+
+
 def test_phases_of_the_run_sum_to_one(measured):
     values, _ = measured(Process(0, 10, 2).train(21), Process(1, 11, 2).train(11, data=40))
     assert sum(values[f"host_{name}_share"] for name in PHASES) == pytest.approx(1)

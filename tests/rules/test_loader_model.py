@@ -134,3 +134,14 @@ def test_a_worker_saves_no_more_than_receiving_from_it_leaves() -> None:
     assert found is not None
     assert free is not None
     assert (found.saved, free.saved) == (pytest.approx(0.3), pytest.approx(0.5))
+
+
+def test_what_one_rank_waits_longer_than_others_is_told_once() -> None:
+    one: dict[str, Value] = {"late_loader_share": 0.5, "late_loader_ranks": "3"}
+    for wait in ("zero", "workers", "first", "other"):
+        findings = ask(measurements(one | {f"lost_data_{wait}_share": 0.6}))[0]
+        told = {found.rule: found.lost_share for found in findings}
+        assert told.pop("dist.input_straggler") == 0.5
+        assert list(told.values()) == [pytest.approx(0.1)], "what all ranks wait"
+        (late,) = (found for found in findings if found.rule == "dist.input_straggler")
+        assert late.message.startswith("Rank 3 waits")

@@ -38,6 +38,7 @@ LOG = "run the job under `whyidle run`"
 LOG_WORKERS = "run the job under `whyidle run`, with a DataLoader that has workers"
 LOG_GPU = "run the job under `whyidle run`, on a machine with an NVIDIA GPU"
 LOG_CUDA = "run the job under `whyidle run`, on a GPU"
+LOG_RANKS = "run the job under `whyidle run`, with two ranks or more that take their steps together"
 LOOK = "run the job under `whyidle run --workers`"
 LINUX = "run the job under `whyidle run`, on Linux"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
@@ -200,6 +201,8 @@ CATALOG: dict[str, Quantity] = {
     "lost_data_other_share": Quantity("of watched", "waiting for data that comes from no DataLoader of PyTorch: the time between steps in which nothing is known to run", LOG),
     "lost_save_share": Quantity("of watched", "writing checkpoints", LOG),
     "lost_evaluation_share": Quantity("of watched", "evaluating while the GPU waits: for its data, its metrics", LOG),
+    "late_loader_share": Quantity("of watched", "how much longer the ranks that wait longest for data wait than any other, where all take their steps together", LOG_RANKS),
+    "late_loader_ranks": Quantity("text", "these ranks", LOG_RANKS),
     "saves": Quantity("count", "checkpoints written in the watched time", LOG),
     "save_bytes_per_s": Quantity("B/s", "how fast they were written", LOG),
     "evaluations": Quantity("count", "evaluations in the watched time", LOG),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
-from whyidle.rules.input import loader_model, taken
+from whyidle.rules.input import late_rank, loader_model, taken
 
 WAIT = "lost_data_workers_share"
 READ = tuple(
@@ -24,7 +24,7 @@ READ = tuple(
             "batch_cpu_share", "batch_run_delay_share", "batch_blocked_share", "look_read_share", "look_lock_share",
             "cpu_throttled_share", "cpu_quota", "cpus_online", "cpus_allowed", "job_cpu_share",
             "worker_cpus_allowed", "affinity_narrowed", "compute_threads", "cpu_pressure_share",
-            *loader_model.READ,
+            *late_rank.READ, *loader_model.READ,
         )
     )
 )  # fmt: skip
@@ -75,8 +75,8 @@ class Answer:
 def answer(m: Measurements) -> Answer:
     """Return which rule speaks for the wait for workers; its share is never more than that wait."""
     if few_batches(m):
-        return Answer(GRANULARITY, m.get("lost_data_first_share", 0.0) + m.get(WAIT, 0.0))
-    wait = m.get(WAIT, 0.0)
+        return Answer(GRANULARITY, late_rank.own(m, "lost_data_first_share") + late_rank.own(m, WAIT))
+    wait = late_rank.own(m, WAIT)
     for cause in _held_back(m):
         if cause.share >= EXPLAINS * wait:
             return Answer(cause.rule, min(cause.share, wait))
@@ -158,7 +158,7 @@ def _limit(m: Measurements, wait: float) -> Answer:
     locks = m.get("look_lock_share", 0.0) > m.get("look_read_share", 0.0)
     if blocked >= BLOCKED and not locks:
         return Answer(STORAGE, min(blocked, wait))
-    computing = Answer(TRANSFORM, min(cpu + delay, wait))
+    computing = Answer(TRANSFORM, min(max(cpu + delay, 1 - blocked), wait))
     told = _told(m, TRANSFORM) and cpu + delay >= blocked
     if told and (m.number("job_cpu_share") >= BUSY or delay >= DELAYED):
         return computing

@@ -6,7 +6,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import late_workers
+from whyidle.rules.input import late_rank, late_workers
 
 
 class WorkerStartup(Rule):
@@ -77,7 +77,7 @@ class WorkerStartup(Rule):
         yield from self._watched(m) if "lost_data_first_share" in m else self._recorded(m)
 
     def _watched(self, m: Measurements) -> Iterator[Finding]:
-        first = m.number("lost_data_first_share")
+        first = late_rank.own(m, "lost_data_first_share")
         kept = "persistent_workers" in m and bool(m.one("persistent_workers").value)
         if late_workers.few_batches(m) or m.get("num_workers", 1.0) < 1:
             return
@@ -94,7 +94,7 @@ class WorkerStartup(Rule):
 
     def _seen(self, m: Measurements, lost: float, kept: bool) -> str:
         """Return what shows it: the whole wait, and what of it the message counts."""
-        first = m.number("lost_data_first_share")
+        first = late_rank.own(m, "lost_data_first_share")
         epochs = f" of {m.number('epochs'):.0f} epochs" if "epochs" in m else " of each epoch"
         if kept:
             return f"waiting for the first batch{epochs} takes {first:.0%} of the watched time though workers stay"

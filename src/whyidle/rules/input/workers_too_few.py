@@ -6,7 +6,7 @@ from dataclasses import replace
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import late_workers, loader_model, taken
+from whyidle.rules.input import late_rank, late_workers, loader_model, taken
 from whyidle.rules.input.late_workers import TOO_FEW, WAIT
 from whyidle.rules.input.worker_startup import WorkerStartup
 
@@ -91,7 +91,8 @@ class WorkersTooFew(Rule):
             f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self._sure(m, sure),
-            seen=f"the training waits {m.number(WAIT):.0%} of the watched time for workers, {self._known(m)}"
+            seen=f"the training waits {m.number(WAIT):.0%} of the watched time for workers{late_rank.said(m)}, "
+            + self._known(m)
             + (f"; {crowded}" if crowded else ""),
             locations=m.one(WAIT).locations,
             fixes=(*self._sized(m), *((taken.run_elsewhere(),) if crowded else ())),
@@ -111,7 +112,7 @@ class WorkersTooFew(Rule):
     def _sized(self, m: Measurements) -> tuple[Fix, ...]:
         """Return the fixes with as many workers as there are room for and need of, the better one first."""
         more, ahead = self._fixes()
-        plan = late_workers.more_workers(m, m.number(WAIT))
+        plan = late_workers.more_workers(m, late_rank.own(m, WAIT))
         if plan is None or "num_workers" not in m:
             return more, ahead
         now = m.number("num_workers")

@@ -7,7 +7,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import loader_model, taken
+from whyidle.rules.input import late_rank, loader_model, taken
 
 
 class WorkersZero(Rule):
@@ -39,7 +39,7 @@ class WorkersZero(Rule):
     """
 
     needs = (("idle_loader_zero_share",), ("lost_data_zero_share",))
-    uses = ("gpu_idle_share", "data_wait_share", *loader_model.READ)
+    uses = ("gpu_idle_share", "data_wait_share", *late_rank.READ, *loader_model.READ)
     explains = ("data_wait",)
 
     confidence = Threshold(0.95, "probability", source="the iterator's class is the setting itself; not calibrated yet")
@@ -71,12 +71,12 @@ class WorkersZero(Rule):
             yield from self._watched(m)
 
     def _watched(self, m: Measurements) -> Iterator[Finding]:
-        wait = m.number("lost_data_zero_share")
+        wait = late_rank.own(m, "lost_data_zero_share")
         plan = loader_model.plan(m, wait, handover=self.handover)
         crowded = taken.said(m)
         seen = (
             f"the training process makes batches itself, and {waits.who(m)} waits for them "
-            f"{m.number('lost_data_zero_share'):.0%} of the watched time"
+            f"{m.number('lost_data_zero_share'):.0%} of the watched time{late_rank.said(m)}"
         )
         if plan and (plan.cpus_are_the_limit or crowded):
             room = "1 worker, which saves" if plan.workers == 1 else f"{plan.workers} workers, which save"
@@ -94,7 +94,7 @@ class WorkersZero(Rule):
         )
 
     def _small(self, m: Measurements) -> Iterator[Finding]:
-        lost = m.number("lost_data_zero_share")
+        lost = late_rank.own(m, "lost_data_zero_share")
         yield from self.finding(
             f"The training process makes small batches itself, which costs {lost:.0%} of the time.",
             lost_share=lost,
