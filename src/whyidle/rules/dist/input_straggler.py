@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import late_rank, loader_model
+from whyidle.rules.input import late_rank, loader_model, taken
 
 
 class InputStraggler(Rule):
@@ -41,6 +41,9 @@ class InputStraggler(Rule):
     watched_confidence = Threshold(
         0.85, "probability", source="judgement, not calibrated yet: every wait was seen, and that ranks step together"
     )
+    all_applies = Threshold(
+        0.25, "probability", source="judgement: what makes the data of one rank slower stays, and all ranks get workers"
+    )
     applies = Threshold(0.5, "probability", source="judgement: helps unless cores or storage of that host are the limit")
     host_applies = Threshold(0.6, "probability", source="judgement: once the difference is found, it can be mended")
     residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")
@@ -68,15 +71,17 @@ class InputStraggler(Rule):
                 f"for data, {lost:.0%} more than any of the others"
             ),
             locations=m.one("late_loader_share").locations,
-            fixes=(*self._ahead(m, lost), self._compare()),
+            fixes=(self._compare(), *self._ahead(m, lost)),
             candidates=("input.storage",),
         )
 
     def _ahead(self, m: Measurements, lost: float) -> Iterator[Fix]:
         """Yield more workers where there is room for them, and batches are worth it."""
         plan = loader_model.plan(m, lost, handover=loader_model.HANDOVER)
-        if plan is not None and plan.workers > m.get("num_workers", 0.0) and not loader_model.small(m):
-            yield self._further(f"DataLoader(..., num_workers={plan.workers}, prefetch_factor=4, persistent_workers=True)")
+        workers = taken.at_most(m, plan.workers) if plan is not None else 0  # of every rank
+        if workers > m.get("num_workers", 0.0) and not loader_model.small(m):
+            change = f"DataLoader(..., num_workers={workers}, prefetch_factor=4, persistent_workers=True)"
+            yield self._further(change, self.all_applies)
 
     def _recorded(self, m: Measurements) -> Iterator[Finding]:
         lost = self.claimed(m)
@@ -93,18 +98,21 @@ class InputStraggler(Rule):
             seen=self._seen(m, ranks),
             locations=m.one("late_data_share").locations,
             fixes=(
-                self._further("DataLoader(..., num_workers=2 * num_workers, prefetch_factor=4, persistent_workers=True)"),
+                self._further(
+                    "DataLoader(..., num_workers=2 * num_workers, prefetch_factor=4, persistent_workers=True)",
+                    self.applies,
+                ),
                 self._compare(),
             ),
             candidates=("input.storage", "input.workers_too_few"),
         )
 
-    def _further(self, change: str) -> Fix:
+    def _further(self, change: str, applies: float) -> Fix:
         return Fix(
             "let the loader of the late rank run further ahead",
             change,
             effort="argument",
-            applies=self.applies,
+            applies=applies,
             risk="no gain where the cores or the storage of that host are the limit; memory grows",
             edits=(Edit("scale_host", {"cause": "data_wait", "rank": "late"}, {"factor": self.residual}),),
         )
