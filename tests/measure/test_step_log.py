@@ -626,6 +626,14 @@ def test_a_checkpoint_that_the_gpu_works_through(measured):
     assert values["lost_save_share"] * values["watched_s"] == pytest.approx(0.045)
 
 
+@pytest.mark.parametrize("flags", [0, 1])
+def test_saves_in_the_background(measured, flags):
+    process = Process().train(10)
+    process.put(recorded.SAVE, 30, 1 << 20, flags)
+    values, _ = measured(process.train(10))
+    assert values["saves_in_background"] is bool(flags)
+
+
 def test_garbage_collection_is_a_phase_whatever_it_interrupts(measured):
     process = Process()
     for _ in range(5):

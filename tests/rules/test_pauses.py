@@ -71,3 +71,9 @@ def test_an_evaluation_keeps_its_metric_and_its_batches() -> None:
         assert "accuracy" not in fix.change
         assert "batch_size" not in fix.change
         assert (fix.effort == "code") == ("for x, y" in fix.change)
+
+
+def test_what_is_written_in_the_background_already_is_not_told_to_be() -> None:
+    found = only(lost_save_share=0.1, saves=10, watched_s=100.0, watched_steps=1000, saves_in_background=True)
+    assert not any("async_save" in fix.change for fix in found.fixes)
+    assert "in the background already" in found.seen

@@ -204,6 +204,7 @@ CATALOG: dict[str, Quantity] = {
     "late_loader_share": Quantity("of watched", "how much longer the ranks that wait longest for data wait than any other, where all take their steps together", LOG_RANKS),
     "late_loader_ranks": Quantity("text", "these ranks", LOG_RANKS),
     "saves": Quantity("count", "checkpoints written in the watched time", LOG),
+    "saves_in_background": Quantity("bool", "torch.distributed.checkpoint.async_save writes checkpoints already", LOG),
     "save_bytes_per_s": Quantity("B/s", "how fast they were written", LOG),
     "evaluations": Quantity("count", "evaluations in the watched time", LOG),
     "evaluation_data_share": Quantity("of watched", "waiting for the batches of evaluations, the GPU busy or not", LOG),

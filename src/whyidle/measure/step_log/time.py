@@ -14,7 +14,7 @@ from whyidle.measure.step_log.losses import (
     other_data_loss,
     save_loss,
 )
-from whyidle.measure.step_log.nesting import CHECKPOINT, END_OF_DATA
+from whyidle.measure.step_log.nesting import CHECKPOINT, END_OF_DATA, IN_BACKGROUND
 from whyidle.measure.step_log.phases import EVALUATION
 from whyidle.measure.step_log.watch import Watch
 from whyidle.model.evidence import Ints, LoaderSettings, Record
@@ -90,6 +90,9 @@ def pauses(w: Watch) -> Iterator[Measurement]:
     saves = here & (rows.of(Record.SAVE) | (rows.of(Record.RANGE) & (rows.flags == CHECKPOINT)))
     yield Measurement("saves", len(np.unique(np.cumsum(works)[saves])))
     files = here & rows.of(Record.SAVE) & ~rows.within(Record.SAVE) & (rows.value > 0)
+    written = here & rows.of(Record.SAVE)
+    if written.any():
+        yield Measurement("saves_in_background", bool((rows.flags[written] & IN_BACKGROUND != 0).any()))
     spent = int((rows.end - rows.start)[files].sum())
     if spent:
         yield Measurement("save_bytes_per_s", float(rows.value[files].sum(dtype=np.float64)) / (spent / 1e9))

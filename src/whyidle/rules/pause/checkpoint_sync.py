@@ -30,6 +30,7 @@ class CheckpointSync(Rule):
     needs = (("idle_checkpoint_share",), ("checkpoint_share",), ("lost_save_share",))
     uses = (
         "idle_checkpoint_share", "window_s", "steps", "watched_s", "watched_steps", "saves", "save_bytes_per_s",
+        "saves_in_background",
     )  # fmt: skip
     explains = ("checkpoint",)
 
@@ -66,11 +67,14 @@ class CheckpointSync(Rule):
     def _fixes(self, m: Measurements, lost: float) -> tuple[Fix, ...]:
         """Return what to change: writing in the background only where there is enough to do meanwhile."""
         steps = m.get("watched_steps", 0.0)
-        if steps > 0 and m.get("saves", 0.0) >= self.each_step * steps:
+        if self._in_background(m) or (steps > 0 and m.get("saves", 0.0) >= self.each_step * steps):
             return (self._rarer(lost),)
         rarely = lost < self.large * (1 - lost)
         beside = self._beside(lost)
         return (beside, self._rarer(lost)) if rarely else (self._rarer(lost), beside)
+
+    def _in_background(self, m: Measurements) -> bool:
+        return "saves_in_background" in m and bool(m.one("saves_in_background").value)
 
     def _beside(self, lost: float) -> Fix:
         # what does not fit between two saves holds up the next
@@ -117,6 +121,8 @@ class CheckpointSync(Rule):
             parts.append(f"{each:.2g} s each")
         if "save_bytes_per_s" in m:
             parts.append(f"{m.number('save_bytes_per_s') / 1e6:.3g} MB/s")
+        if self._in_background(m):
+            parts.append("written in the background already: this is the copy, or the wait for the save before")
         return ", ".join(parts)
 
     cases = (
