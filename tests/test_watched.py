@@ -290,6 +290,13 @@ def test_what_to_type_without_a_gpu_pins_no_memory(tmp_path):
     assert not [fix for finding in report.findings for fix in finding.fixes if "pin_memory" in fix.change]
 
 
+def test_nobody_is_told_to_watch_a_job_that_was_watched(tmp_path):
+    report = diagnose(job(tmp_path, device="cpu", data=40))
+    how = {unknown.rule: unknown.how for unknown in report.unknown}
+    assert how["compile.graph_break"] == watched.NOT_SEEN
+    assert "run the job under `whyidle run`" not in how.values()
+
+
 def test_a_long_start_is_a_share_of_the_run(tmp_path):
     process = Process().setting("device", "cpu").wait(237_000).train(2000, data=0)  # 120 s after four minutes
     report = diagnose(run_directory(tmp_path, process))

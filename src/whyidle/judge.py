@@ -56,7 +56,7 @@ def judge(run: Run) -> Report:
     # a GPU that idles for no visible reason is not "nothing found"
     left = sum(unexplained(measured.measurements, ranked).values())
     judged = (left < MEDIUM and watched.spoken(summary, ranked)) or any(finding.severity != "low" for finding in ranked)
-    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
+    return Report(info, summary, ranked, (*watched.not_seen(unknown, run),), tuple(warnings), measured.detail, judged)
 
 
 def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report:
@@ -68,9 +68,11 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = watched.summarize(Summary(""), measured.watched)
     ranks = max(info.world_size or 1, len(measured.watched.logs))
-    said = [watched.verdict(summary, ranked, ranks), *watched.slowest(measured.measurements)]
+    verdict_ = watched.verdict(summary, ranked, ranks, traced=bool(run.traces))
+    said = [verdict_, *watched.slowest(measured.measurements)]
     summary = replace(summary, verdict=" ".join(said))
-    return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked, ranks))
+    unseen = tuple(watched.not_seen(unknown, run))
+    return Report(info, summary, ranked, unseen, warnings, judged=watched.enough(summary, ranked, ranks))
 
 
 CUT = "cut short"  # what the reader says of a truncated file

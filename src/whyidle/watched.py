@@ -6,14 +6,14 @@ to block. Both are said wherever the host waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from whyidle.measure.step_log import WatchedJob
 from whyidle.model.evidence import Run
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary
-from whyidle.model.measurement import Measurements
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary, Unknown
+from whyidle.model.measurement import LINUX, LOG, LOG_WORKERS, Measurements
 from whyidle.rules import all_rules
 
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
@@ -22,7 +22,9 @@ NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
 WAITS: Final = {"data_wait": "data", "checkpoint": "checkpoints", "evaluation": "evaluations"}  # by cause
 APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
+NOT_SEEN: Final = "a job that does what they are about: this one was not seen to"
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
+EMPTY: Final = "Nor does its trace, in which there is nothing of the GPU."
 
 
 def summarize(summary: Summary, job: WatchedJob) -> Summary:
@@ -70,10 +72,17 @@ def spoken(summary: Summary, findings: tuple[Finding, ...]) -> bool:
     return sum(_left(summary, findings).values()) < MEDIUM
 
 
-def verdict(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> str:
-    """Return the judgement on a job of `ranks` of which there is no trace of the GPU, the answer first."""
+def verdict(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1, *, traced: bool = False) -> str:
+    """Return the judgement on a job of which there is no trace of the GPU, the answer first.
+
+    Args:
+        summary: of its logs.
+        findings: on it.
+        ranks: that it has.
+        traced: there is a trace, of other things than the GPU.
+    """
     grave = any(finding.severity != "low" for finding in findings)
-    said = _answer(summary, grave, sum(summary.lost_shares.values()), ranks)
+    said = _answer(summary, grave, sum(summary.lost_shares.values()), ranks, EMPTY if traced else TRACE)
     if not grave and not spoken(summary, findings):
         said += f" {_unspoken(summary, findings)}"
     return said
@@ -85,9 +94,9 @@ def _unspoken(summary: Summary, findings: tuple[Finding, ...]) -> str:
     return f"No finding says what to change about {sum(left.values()):.0%} of the time ({named}): not judged."
 
 
-def _answer(summary: Summary, grave: bool, lost: float, ranks: int) -> str:
+def _answer(summary: Summary, grave: bool, lost: float, ranks: int, more: str) -> str:
     if summary.on_gpu:
-        return " ".join(_on_gpu(summary, grave, ranks))
+        return " ".join(_on_gpu(summary, grave, ranks, more))
     if summary.on_gpu is None:
         wait = summary.host_shares.get("data", 0.0)
         return (
@@ -144,6 +153,14 @@ def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
             yield f"Over the whole run {what} take another {over:.0%} of the time."
 
 
+def not_seen(unknown: Iterable[Unknown], run: Run) -> Iterator[Unknown]:
+    """Yield what was not judged; of a job that was watched nobody is told to watch it for what it does not do."""
+    done = {LOG, LOG_WORKERS, *((LINUX,) if run.series else ())} if run.logs else set()
+    for one in unknown:
+        ways = [way for way in one.how.split("; ") if way not in done]
+        yield one if ways else replace(one, how=NOT_SEEN)
+
+
 def nothing(run: Run) -> str:
     """Return why a watched job cannot be judged: what was seen of it, and what to do."""
     ended = "".join(_ended(run))
@@ -180,8 +197,8 @@ def _ended(run: Run) -> Iterator[str]:
             yield " The job still runs, or its recording was cut off."
 
 
-def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
-    """Yield the sentences on a job on a GPU of which only the host's side was recorded."""
+def _on_gpu(summary: Summary, grave: bool, ranks: int, more: str) -> Iterator[str]:
+    """Yield the sentences on a job on a GPU of which only the host's side was recorded; `more` is how more is known."""
     waits, lost = _waits_for_data(summary), _lost_to_data(summary)
     total = sum(summary.lost_shares.values())
     points, of = round((lost or 0.0) * 100), round(waits * 100)
@@ -213,7 +230,7 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
             f"Healthy: the {hardly}" if ranks == 1 else f"The {hardly} How long ranks wait for each other is not known:"
         )
         if ranks > 1:
-            yield f"NVML counts that as work. {TRACE}"
+            yield f"NVML counts that as work. {more}"
     else:
         yield f"The GPU waits for data {_percent(lost)} of the time."
     others = {name: share for name, share in summary.lost_shares.items() if not name.startswith("data")}
@@ -224,7 +241,7 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
     if used is None:
         yield "What else the GPU does was not measured."
     elif _unexplained(summary) >= 1 - UTILIZED:
-        yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {TRACE}"
+        yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {more}"
 
 
 def _left(summary: Summary, findings: tuple[Finding, ...]) -> dict[str, float]:
