@@ -71,10 +71,10 @@ class CpuTransform(Rule):
             lost_share=lost,
             confidence=self.unsure_confidence if others else self.confidence,
             seen=(
-                f"the training waits {m.number(WAIT):.0%} of the time for {workers}: computing takes "
+                (f"{said}; " if said else "")
+                + f"the training waits {m.number(WAIT):.0%} of the time for {workers}: computing takes "
                 f"{m.number('batch_cpu_share'):.0%} of the time that a batch takes, waiting for a CPU {delay:.0%}; "
                 f"the job uses {m.number('job_cpu_share'):.0%} of the CPUs that it may use"
-                + (f"; {said}" if said else "")
                 + (f"; most time goes to {site}" if site else "")
             ),
             locations=m.one("look_site" if site else WAIT).locations,

@@ -74,14 +74,14 @@ class WorkersZero(Rule):
         wait = late_rank.own(m, "lost_data_zero_share")
         plan = loader_model.plan(m, wait, handover=self.handover)
         crowded = taken.said(m)
-        seen = (
+        seen = (f"{crowded}; " if crowded else "") + (
             f"the training process makes batches itself, and {waits.who(m)} waits for them "
             f"{m.number('lost_data_zero_share'):.0%} of the watched time{late_rank.said(m)}"
         )
         if plan and (plan.cpus_are_the_limit or crowded):
             room = "1 worker, which saves" if plan.workers == 1 else f"{plan.workers} workers, which save"
             about = "about " if crowded else ""
-            seen += f"; {f'{crowded}: ' if crowded else ''}there is room for {room} {about}{plan.saved:.0%}"
+            seen += f"; there is room for {room} {about}{plan.saved:.0%}"
         workers, lost = (plan.workers, plan.saved) if plan else (taken.at_most(m, int(self.fewest)), wait)
         fix = self._fix(workers, self.crowded_applies if crowded else self.applies, waits.on_gpu(m))
         yield from self.finding(
