@@ -275,6 +275,23 @@ def test_an_evaluation_is_told_from_training(measured):
     assert values["host_data_share"] * values["watched_s"] == pytest.approx(0.29 + 0.002, rel=0.01)
 
 
+def test_the_loader_of_evaluations(measured):
+    process = Process().setting("device", "cpu")
+    process.loaders += [
+        {"loader": 0, "where": "train.py:10", "num_workers": 2},
+        {"loader": 1, "where": "train.py:20", "num_workers": 0},
+    ]
+    for _ in range(3):
+        process.train(10)
+        process.evaluate(5, data=8)
+    values, found = measured(process)
+    assert values["evaluation_workers"] == 0
+    assert values["evaluation_batch_seconds"] == pytest.approx(0.008)
+    assert values["evaluation_data_share"] * values["watched_s"] == pytest.approx(0.08, rel=0.02)
+    (place,) = found.measurements.one("lost_evaluation_share").locations
+    assert (place.file, place.line) == ("train.py", 20)
+
+
 def test_a_teacher_is_part_of_the_step(measured):
     process = Process()
     for _ in range(8):
@@ -610,6 +627,14 @@ def test_a_checkpoint_that_the_gpu_works_through(measured):
     assert values["lost_save_share"] * values["watched_s"] == pytest.approx(0.045)
 
 
+@pytest.mark.parametrize("flags", [0, 1])
+def test_saves_in_the_background(measured, flags):
+    process = Process().train(10)
+    process.put(recorded.SAVE, 30, 1 << 20, flags)
+    values, _ = measured(process.train(10))
+    assert values["saves_in_background"] is bool(flags)
+
+
 def test_garbage_collection_is_a_phase_whatever_it_interrupts(measured):
     process = Process()
     for _ in range(5):
@@ -645,6 +670,21 @@ def test_ranks_are_weighed_and_the_one_that_waits_most_gives_the_place(measured)
     }
     assert values["samples_per_s"] == pytest.approx(32 / 0.07 + 32 / 0.1)
     assert values["watched_steps"] == 15
+
+
+def test_a_rank_that_waits_longer_for_data_while_all_step_together(measured):
+    first = Process(0, 10, 2).train(21, data=4, backward=90)
+    late = Process(1, 11, 2).train(21, data=80, backward=14)
+    late.loaders.append({"loader": 0, "where": "slow.py:9", "num_workers": 0})
+    values, found = measured(first, late)
+    assert values["late_loader_share"] == pytest.approx((80 - 4) / 124, rel=0.01)
+    assert values["late_loader_ranks"] == "1"
+    (place,) = found.measurements.one("late_loader_share").locations
+    assert (place.file, place.line) == ("slow.py", 9)
+    alike, _ = measured(Process(0, 10, 2).train(21), Process(1, 11, 2).train(21))
+    assert alike["late_loader_share"] == 0
+    apart, _ = measured(Process(0, 10, 2).train(21), Process(1, 11, 2).train(21, data=80))
+    assert "late_loader_share" not in apart
 
 
 def test_phases_of_the_run_sum_to_one(measured):

@@ -254,3 +254,30 @@ def test_a_process_that_may_not_run_near_its_gpu(values, process, affinity, near
 
 def test_batches_of_a_step(values):
     assert values()["loader_batches_per_step"] == pytest.approx(1.0)
+
+
+def test_cpus_of_other_programs(values):
+    machine = {"cpus": 4, "cpus_allowed": [0, 1]}
+    rows = [(time, 4000, "rank", index * 0.5) for index, time in enumerate(times())]
+    host = [(time, 1000 + index * 2.1) for index, time in enumerate(times())]
+    files = {
+        "processes.csv": (("time_ns", "pid", "role", "cpu_s"), rows),
+        "host.csv": (("time_ns", "cpu_busy_s"), host),
+    }
+    assert values(told={"machine": machine}, csv=files)["cpus_taken"] == pytest.approx(1.6)
+
+
+def test_without_samples_of_the_job_nobody_knows_what_is_of_other_programs(values):
+    host = [(time, 1000 + index * 2.1) for index, time in enumerate(times())]
+    assert "cpus_taken" not in values(csv={"host.csv": (("time_ns", "cpu_busy_s"), host)})
+
+
+def test_workers_that_samples_miss_are_not_taken_for_other_programs(values, process):
+    for second in range(10):
+        process.put(recorded.ITERATE, 5, 2, 2, at=second * SECOND + 1)
+    rows = [(time, 4000, "rank", index * 0.5) for index, time in enumerate(times())]
+    host = [(time, 1000 + index * 2.1) for index, time in enumerate(times())]
+    names = {"processes.csv": ("time_ns", "pid", "role", "cpu_s"), "host.csv": ("time_ns", "cpu_busy_s")}
+    told = values(csv={"processes.csv": (names["processes.csv"], rows), "host.csv": (names["host.csv"], host)})
+    assert "job_cpu_share" in told
+    assert "cpus_taken" not in told

@@ -45,6 +45,11 @@ def test_evidence_is_in_the_catalog(rule: type[Rule]) -> None:
 
 
 @EVERY_RULE
+def test_nothing_is_read_twice(rule: type[Rule]) -> None:
+    assert len(rule.uses) == len(set(rule.uses))
+
+
+@EVERY_RULE
 def test_numbers_are_thresholds_with_unit_and_source(rule: type[Rule]) -> None:
     for name, value in vars(rule).items():
         if isinstance(value, int | float) and not isinstance(value, bool):

@@ -205,7 +205,7 @@ def test_no_more_waiting_is_lost_than_was_measured(measured: dict[str, Value]) -
 
 @given(watched())
 def test_one_rule_speaks_for_a_wait_for_workers(measured: dict[str, Value]) -> None:
-    measured |= {"main_run_delay_share": 0.0}
+    measured |= {"main_run_delay_share": 0.0, "late_loader_share": 0.0}
     speak = LATE_WORKERS & lost_shares(measured).keys()
     wait = float(measured["lost_data_workers_share"])
     assert len(speak) <= 1

@@ -7,6 +7,7 @@ import pytest
 from whyidle.model.evidence import Value
 from whyidle.model.measurement import Measurement, Measurements
 from whyidle.rules import ask
+from whyidle.rules.input import taken
 from whyidle.rules.input.loader_model import cpus_per_rank, plan
 
 # A step of 100 ms, of which 80 ms are waiting; a batch takes 80 ms and does not vary.
@@ -71,3 +72,76 @@ def test_enough_workers_that_take_unequal_time_need_more_batches_ahead() -> None
     late = SLOW | {"lost_data_workers_share": 0.1, "num_workers": 8, "prefetch_factor": 4, "cpus_allowed": 32}
     (few,) = [found for found in ask(measurements(late))[0] if found.rule == "input.workers_too_few"]
     assert [fix.change for fix in few.fixes] == ["DataLoader(..., prefetch_factor=8)"]
+
+
+# Two CPUs, of which other programs use 1.3; the training process got the rest, and is on no GPU.
+FULL: dict[str, Value] = SLOW | {
+    "on_gpu": False, "cpus_allowed": 2, "cpus_online": 2, "cpus_taken": 1.33, "job_cpu_share": 0.335,
+    "batch_cpu_share": 0.67,
+}  # fmt: skip
+
+
+def test_a_full_machine_leaves_less_than_all_and_more_than_nothing() -> None:
+    found = plan(measurements(FULL), 0.6)
+    assert found is not None
+    assert 0.15 < found.saved < 0.35, "21 to 33% were measured where 54% were promised"
+    free = plan(measurements(FULL | {"cpus_taken": 0.02}), 0.6)
+    assert free is not None
+    assert free.saved > 0.5
+
+
+def test_programs_outside_a_container_take_what_it_may_not_use_first() -> None:
+    pod: dict[str, Value] = {"cpus_allowed": 4, "cpus_online": 64, "cpus_taken": 50}
+    assert (taken.free(measurements(pod)), taken.much(measurements(pod))) == (4, False)
+    pod["cpus_taken"] = 62
+    assert (taken.free(measurements(pod)), taken.much(measurements(pod))) == (2, True)
+    assert 2 < (taken.to_have(measurements(pod)) or 0) < 4
+
+
+def test_advice_says_who_has_the_cpus_and_is_less_sure() -> None:
+    (zero,) = ask(measurements(FULL | {"lost_data_zero_share": 0.6}))[0]
+    assert "other programs use 1.3 of the machine's 2 CPUs" in zero.seen
+    assert zero.confidence <= 0.5
+    assert "num_workers=1," in zero.fixes[0].change
+    assert "CPUs are free" in zero.fixes[1].title
+    after = FULL | {
+        "lost_data_workers_share": 0.4, "num_workers": 1, "batch_run_delay_share": 0.5, "batch_cpu_share": 0.45,
+        "cpu_quota": 2, "batch_blocked_share": 0.05,
+    }  # fmt: skip
+    (late,) = ask(measurements(after))[0]
+    assert "other programs use 1.3 of the machine's 2 CPUs" in late.seen
+    assert "CPUs are free" in late.fixes[0].title
+    assert "host.cpu_quota" not in late.candidates
+    text = " ".join(fix.change for fix in late.fixes)
+    assert "GPU" not in text
+    assert "num_proc=1)" in text
+    assert "16" not in text
+
+
+def test_no_workers_for_batches_that_are_made_as_fast_as_they_are_handed_over() -> None:
+    quick: dict[str, Value] = {
+        "watched_s": 10.0, "watched_steps": 1000, "batch_seconds": 0.0006, "lost_data_zero_share": 0.06,
+        "cpus_allowed": 8,
+    }  # fmt: skip
+    (found,) = ask(measurements(quick))[0]
+    assert not any("num_workers" in fix.change for fix in found.fixes)
+    assert "0.6 ms" in found.seen
+
+
+def test_a_worker_saves_no_more_than_receiving_from_it_leaves() -> None:
+    short = SLOW | {"watched_s": 10.0, "batch_seconds": 0.005}
+    found, free = (plan(measurements(short), 0.5, handover=handover) for handover in (0.002, 0.0))
+    assert found is not None
+    assert free is not None
+    assert (found.saved, free.saved) == (pytest.approx(0.3), pytest.approx(0.5))
+
+
+def test_what_one_rank_waits_longer_than_others_is_told_once() -> None:
+    one: dict[str, Value] = {"late_loader_share": 0.5, "late_loader_ranks": "3"}
+    for wait in ("zero", "workers", "first", "other"):
+        findings = ask(measurements(one | {f"lost_data_{wait}_share": 0.6}))[0]
+        told = {found.rule: found.lost_share for found in findings}
+        assert told.pop("dist.input_straggler") == 0.5
+        assert list(told.values()) == [pytest.approx(0.1)], "what all ranks wait"
+        (late,) = (found for found in findings if found.rule == "dist.input_straggler")
+        assert late.message.startswith("Rank 3 waits")

@@ -38,6 +38,7 @@ LOG = "run the job under `whyidle run`"
 LOG_WORKERS = "run the job under `whyidle run`, with a DataLoader that has workers"
 LOG_GPU = "run the job under `whyidle run`, on a machine with an NVIDIA GPU"
 LOG_CUDA = "run the job under `whyidle run`, on a GPU"
+LOG_RANKS = "run the job under `whyidle run`, with two ranks or more that take their steps together"
 LOOK = "run the job under `whyidle run --workers`"
 LINUX = "run the job under `whyidle run`, on Linux"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
@@ -200,9 +201,15 @@ CATALOG: dict[str, Quantity] = {
     "lost_data_other_share": Quantity("of watched", "waiting for data that comes from no DataLoader of PyTorch: the time between steps in which nothing is known to run", LOG),
     "lost_save_share": Quantity("of watched", "writing checkpoints", LOG),
     "lost_evaluation_share": Quantity("of watched", "evaluating while the GPU waits: for its data, its metrics", LOG),
+    "late_loader_share": Quantity("of watched", "how much longer the ranks that wait longest for data wait than any other, where all take their steps together", LOG_RANKS),
+    "late_loader_ranks": Quantity("text", "these ranks", LOG_RANKS),
     "saves": Quantity("count", "checkpoints written in the watched time", LOG),
+    "saves_in_background": Quantity("bool", "torch.distributed.checkpoint.async_save writes checkpoints already", LOG),
     "save_bytes_per_s": Quantity("B/s", "how fast they were written", LOG),
     "evaluations": Quantity("count", "evaluations in the watched time", LOG),
+    "evaluation_data_share": Quantity("of watched", "waiting for the batches of evaluations, the GPU busy or not", LOG),
+    "evaluation_batch_seconds": Quantity("s", "mean wait for one of these", LOG),
+    "evaluation_workers": Quantity("workers", "of the loader that evaluations wait for longest", LOG),
     "epochs": Quantity("count", "times that the training loader was begun in the watched time", LOG),
     "batches_per_epoch": Quantity("batches", "of the training loader", LOG),
     # the loader that the training waits for, and its workers
@@ -223,6 +230,7 @@ CATALOG: dict[str, Quantity] = {
     "cpus_allowed": Quantity("CPUs", "that the job may use at once: the least of affinity and quota", LINUX),
     "cpus_online": Quantity("CPUs", "of the machine", LINUX),
     "cpu_quota": Quantity("CPUs", "quota of the job's control group; the machine's CPUs where there is none", LINUX),
+    "cpus_taken": Quantity("CPUs", "that other programs of the machine use", LINUX),
     "job_cpu_share": Quantity("of cpus_allowed", "CPU time of the job's processes", LINUX),
     "cpu_throttled_share": Quantity("of watched", "the control group was held back by its quota", LINUX),
     "cpu_pressure_share": Quantity("of watched", "some task waited for a CPU (PSI)", LINUX),

@@ -65,6 +65,7 @@ class Rule:
 
     def __init_subclass__(cls) -> None:
         cls.id = ".".join(cls.__module__.split(".")[-2:])
+        cls.uses = tuple(dict.fromkeys(cls.uses))  # several of what rules share may read the same
         for part in ("needs", "cases", "__doc__"):
             if not getattr(cls, part, None):
                 raise TypeError(f"{cls.id} has no {part}")

@@ -17,6 +17,8 @@ WRITERS: dict[str, dict[str, tuple[int, str] | None]] = {
     "torch.distributed.checkpoint.state_dict_saver": {"save": None, "async_save": None},
     "safetensors.torch": {"save_file": (1, "filename"), "save_model": (1, "filename")},
 }
+IN_BACKGROUND = {"async_save"}  # these return before all is written
+BACKGROUND = 1  # flag of a record
 ALIASES = {("torch.serialization", "save"): "torch"}  # modules that had the function before we came
 
 
@@ -42,7 +44,7 @@ def _wrap(module: Any, name: str, target: tuple[int, str] | None) -> None:
     def save(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return original(*args, **kwargs)
-        writing = _begin(target, args, kwargs)
+        writing = _begin(target, args, kwargs, BACKGROUND if name in IN_BACKGROUND else 0)
         try:
             result = original(*args, **kwargs)
             if writing is not None:
@@ -64,10 +66,11 @@ def _wrap(module: Any, name: str, target: tuple[int, str] | None) -> None:
 class _Writing:
     """A checkpoint that is being written by this thread."""
 
-    __slots__ = ("before", "sequence", "start", "tokens", "where")
+    __slots__ = ("before", "flags", "sequence", "start", "tokens", "where")
 
-    def __init__(self, where: Any) -> None:
+    def __init__(self, where: Any, flags: int) -> None:
         self.where = where
+        self.flags = flags
         self.before = _position(where)
         self.sequence = -1
         self.tokens = hooks.before_wait(SAVE) if hooks.waits else None
@@ -77,7 +80,7 @@ class _Writing:
     def done(self) -> None:
         """Record it."""
         end = perf_counter_ns()
-        self.sequence = record.put(SAVE, self.start, end - self.start, _written(self.where, self.before))
+        self.sequence = record.put(SAVE, self.start, end - self.start, _written(self.where, self.before), self.flags)
 
     def leave(self) -> None:
         """Whether it was written or failed, the next one is an outermost one again."""
@@ -86,10 +89,10 @@ class _Writing:
             hooks.after_wait(self.tokens, self.sequence)
 
 
-def _begin(target: tuple[int, str] | None, args: Any, kwargs: Any) -> _Writing | None:
+def _begin(target: tuple[int, str] | None, args: Any, kwargs: Any, flags: int) -> _Writing | None:
     """Note that a checkpoint is being written; None for a part of one."""
     try:
-        return None if _thread.saving else _Writing(_argument(target, args, kwargs))
+        return None if _thread.saving else _Writing(_argument(target, args, kwargs), flags)
     except Exception:
         record.note_error()
         return None

@@ -47,7 +47,13 @@ def measure(run: Run) -> WatchedJob:
         return WatchedJob(warnings=warnings)
     of_ranks = [(w, [m for question in QUESTIONS for m in question.measure(w)]) for w in watches]
     warnings += tuple(taken_for_data(of_ranks))
-    found = [*whole(of_ranks), *parts(of_ranks), *machines.measure(run, watches), *gpus.measure(run, watches)]
+    found = [
+        *whole(of_ranks),
+        *parts(of_ranks),
+        *ranks.late(of_ranks),
+        *machines.measure(run, watches),
+        *gpus.measure(run, watches),
+    ]
     return WatchedJob(
         logs=tuple(w.log for w in watches),
         measurements=tuple(found),

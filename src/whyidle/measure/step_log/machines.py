@@ -8,13 +8,15 @@ from typing import Final
 
 import numpy as np
 
+from whyidle.measure.step_log.nesting import HAS_WORKERS
 from whyidle.measure.step_log.watch import Watch
-from whyidle.model.evidence import Node, Run, Series, Value
+from whyidle.model.evidence import Node, Record, Run, Series, Value
 from whyidle.model.measurement import Measurement
 
 SHORTEST: Final = 0.5  # of the watched time: samples that cover less do not speak for it
 NUMBER: Final = re.compile(r"\d{1,9}", re.ASCII)
 MOST_CPUS: Final = 1 << 16  # of a range in a list that came from a file
+FLEETING: Final = 3  # samples: of a process that lives shorter, much of its CPU time is in none
 THREADS: Final = "torch_threads"
 TRACING: Final = "tracing"
 
@@ -29,6 +31,8 @@ def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
     series = [one for one in run.series if one.node == node.name]
     low, high = min(w.low for w in here), max(w.high for w in here)
     yield from cpus(worst, node, series, low, high)
+    if not fleeting(here, series):
+        yield from others(node, series, low, high)
     yield from machine(series, low, high)
     yield from threads(worst, series)
     yield Measurement("ranks_on_machine", max(sum(w.node is one for w in watches) for one in run.nodes))
@@ -129,6 +133,32 @@ def cpus(worst: Watch, node: Node, series: Sequence[Series], low: int, high: int
     used += [float(own)] if isinstance(own, int) else []
     if used and affinity:
         yield Measurement("affinity_narrowed", min(used) < affinity)
+
+
+def others(node: Node, series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:
+    """Yield the CPUs that other programs use: what keeps the whole machine busy, outside a container too, less ours."""
+    online = number(node, "cpus")
+    busy = next((rate(one, low, high) for one in series if one.name == "cpu_busy_s" and one.pid is None), None)
+    ours = growth(series, "cpu_s", low, high)
+    if online and busy is not None and ours is not None:
+        yield Measurement("cpus_taken", min(max(busy - ours, 0.0), online))
+
+
+def fleeting(here: Sequence[Watch], series: Sequence[Series]) -> bool:
+    """Say whether workers end so soon that samples miss them: what they use looks like another program's."""
+    times = next((one.time for one in series if one.name == "cpu_busy_s" and len(one.time) > 1), None)
+    if times is None:
+        return False
+    soon = FLEETING * float(np.median(np.diff(times)))
+    return any(_starts(w) > w.total / soon for w in here if soon > 0)
+
+
+def _starts(w: Watch) -> int:
+    """Return how often a process started workers in the watched time."""
+    log = w.log
+    began = (log.kind == Record.ITERATE) & (log.flags & HAS_WORKERS != 0) & (log.start >= w.low) & (log.start < w.high)
+    keep = {one.loader for one in log.loaders if one.persistent_workers}
+    return int(np.count_nonzero(began & ~np.isin(log.value.view(np.uint64) >> np.uint64(56), list(keep))))
 
 
 def machine(series: Sequence[Series], low: int, high: int) -> Iterator[Measurement]:

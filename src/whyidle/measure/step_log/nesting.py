@@ -32,6 +32,7 @@ END_OF_DATA, HAS_WORKERS = 1, 2
 COMPUTED, FULL = 2, 62  # of a batch: from this bit on 1 + the part of its time in which the thread computed, in 62nds
 TRAINING = 1 | 2  # a forward pass: in training mode, gradients are on
 SKIPPED = 1
+IN_BACKGROUND = 1  # a save
 PROFILE_START, PROFILE_STOP = 1, 2
 EVALUATION, CHECKPOINT, LOGGING, DATA, STEP_MARK = 1, 2, 3, 4, 5
 

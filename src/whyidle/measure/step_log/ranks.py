@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from whyidle.measure.step_log import period
+from whyidle.measure.step_log.time import loader_place
 from whyidle.measure.step_log.watch import Watch
 from whyidle.model.evidence import Node, StepLog
 from whyidle.model.intervals import NOTHING, Intervals, union
 from whyidle.model.measurement import Measurement
 
+HALF: Final = 0.5  # of the way from the shortest wait to the longest: ranks beyond it are the late ones
 ALIKE: Final = 0.1  # of the longest: mean steps of ranks that wait for each other differ by less
 
 
@@ -48,3 +50,21 @@ def waits(w: Watch, measured: Sequence[Measurement]) -> float:
     return (
         sum(lost.values()) if {"lost_data_workers_share", "lost_data_other_share"} <= lost.keys() else w.shares["data"]
     )
+
+
+def late(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Iterator[Measurement]:
+    """Yield how much longer some ranks wait for data than the others, which wait for them elsewhere meanwhile."""
+    watches = [w for w, _ in of_ranks]
+    lost = [{m.name: float(m.value) for m in measured if m.name.startswith("lost_data_")} for _, measured in of_ranks]
+    if not in_step(watches) or any("lost_data_workers_share" not in of for of in lost):
+        return
+    data = [sum(of.values()) for of in lost]
+    limit = min(data) + HALF * (max(data) - min(data))
+    others = [wait for wait in data if wait < limit]
+    if not others:
+        yield Measurement("late_loader_share", 0.0)
+        return
+    slowest = watches[data.index(max(data))]
+    ranks = sorted(w.log.process.rank or 0 for w, wait in zip(watches, data, strict=True) if wait >= limit)
+    yield Measurement("late_loader_share", max(data) - max(others), locations=loader_place(slowest))
+    yield Measurement("late_loader_ranks", ", ".join(map(str, ranks)))

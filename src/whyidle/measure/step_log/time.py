@@ -14,10 +14,10 @@ from whyidle.measure.step_log.losses import (
     other_data_loss,
     save_loss,
 )
-from whyidle.measure.step_log.nesting import CHECKPOINT
+from whyidle.measure.step_log.nesting import CHECKPOINT, END_OF_DATA, IN_BACKGROUND
 from whyidle.measure.step_log.phases import EVALUATION
 from whyidle.measure.step_log.watch import Watch
-from whyidle.model.evidence import Record
+from whyidle.model.evidence import Ints, LoaderSettings, Record
 from whyidle.model.finding import PHASES, Location
 from whyidle.model.measurement import Measurement
 
@@ -48,13 +48,18 @@ def measure(w: Watch) -> Iterator[Measurement]:
 
 def loader_place(w: Watch) -> tuple[Location, ...]:
     """Return where the loader that the training waits for was made."""
-    settings = w.loader_settings
+    return place_of(w.loader_settings)
+
+
+def place_of(settings: LoaderSettings | None) -> tuple[Location, ...]:
+    """Return where a loader was made."""
     file, _, line = settings.where.rpartition(":") if settings is not None else ("", "", "")
     return (Location(file, int(line)),) if file and line.isdecimal() and len(line) <= MOST_DIGITS else ()
 
 
 def losses(w: Watch) -> Iterator[Measurement]:
     place = loader_place(w)
+    loader = evaluation_loader(w)
     data = dict(data_losses(w.waits, w.batches, w.total, float(np.median(w.steps.times))))
     other = other_data_loss(w.rows, w.steps, w.waits, w.batches, w.phase)
     apart = of_another_thread(w.log, w.rows, w.steps, w.phase, w.thread) if other else None
@@ -74,7 +79,7 @@ def losses(w: Watch) -> Iterator[Measurement]:
     }
     for name, cost in others.items():
         if cost is not None:
-            yield Measurement(name, cost)
+            yield Measurement(name, cost, locations=place_of(loader) if name == "lost_evaluation_share" else ())
 
 
 def pauses(w: Watch) -> Iterator[Measurement]:
@@ -85,9 +90,43 @@ def pauses(w: Watch) -> Iterator[Measurement]:
     saves = here & (rows.of(Record.SAVE) | (rows.of(Record.RANGE) & (rows.flags == CHECKPOINT)))
     yield Measurement("saves", len(np.unique(np.cumsum(works)[saves])))
     files = here & rows.of(Record.SAVE) & ~rows.within(Record.SAVE) & (rows.value > 0)
+    written = here & rows.of(Record.SAVE)
+    if written.any():
+        yield Measurement("saves_in_background", bool((rows.flags[written] & IN_BACKGROUND != 0).any()))
     spent = int((rows.end - rows.start)[files].sum())
     if spent:
         yield Measurement("save_bytes_per_s", float(rows.value[files].sum(dtype=np.float64)) / (spent / 1e9))
     trains = rows.of(Record.STEP, Record.BACKWARD)
+    yield from evaluation_data(w)
     evaluations = here & (w.phase == EVALUATION) & rows.of(Record.FORWARD, Record.BATCH, Record.RANGE)
     yield Measurement("evaluations", len(np.unique(np.cumsum(trains)[evaluations])))
+
+
+def evaluation_batches(w: Watch) -> Ints:
+    """Return which rows are waits for batches of evaluations in the watched time."""
+    rows = w.rows
+    its = rows.of(Record.BATCH) & ~rows.within(Record.BATCH) & w.evaluates & (rows.flags & END_OF_DATA == 0)
+    return np.flatnonzero(its & (w.inside(rows.start, rows.end) > 0))
+
+
+def evaluation_loader(w: Watch) -> LoaderSettings | None:
+    """Return the loader that evaluations wait for longest."""
+    its = evaluation_batches(w)
+    if not len(its):
+        return None
+    loaders, place = np.unique(w.rows.loader[its], return_inverse=True)
+    longest = int(loaders[np.argmax(np.bincount(place, weights=w.waits.host[its]))])
+    return next((settings for settings in w.log.loaders if settings.loader == longest), None)
+
+
+def evaluation_data(w: Watch) -> Iterator[Measurement]:
+    """Yield how long evaluations wait for their batches, and how many workers make these."""
+    its = evaluation_batches(w)
+    if not len(its):
+        return
+    waited = w.inside(w.rows.start[its], w.rows.end[its])
+    yield Measurement("evaluation_data_share", float(waited.sum()) / w.total)
+    yield Measurement("evaluation_batch_seconds", float(waited.mean()) / 1e9)
+    settings = evaluation_loader(w)
+    if settings is not None and settings.num_workers is not None:
+        yield Measurement("evaluation_workers", settings.num_workers, locations=place_of(settings))

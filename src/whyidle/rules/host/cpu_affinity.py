@@ -51,7 +51,7 @@ class CpuAffinity(Rule):
             "affinity_narrowed" in m and bool(m.one("affinity_narrowed").value)
         )
         delay = m.get("batch_run_delay_share", 0.0)
-        reset, ask = self._fixes()
+        reset, ask = self._fixes(max(int(min(workers + 1, could)), 1))
         yield from self.finding(
             f"{workers:.0f} workers of the DataLoader share {has:.0f} of {could:.0f} CPUs, "
             f"which costs {lost:.0%} of the time.",
@@ -65,7 +65,7 @@ class CpuAffinity(Rule):
             fixes=(reset, ask) if lost_on_the_way else (ask,),
         )
 
-    def _fixes(self) -> tuple[Fix, Fix]:
+    def _fixes(self, cpus: int) -> tuple[Fix, Fix]:
         edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),)
         return (
             Fix(
@@ -80,7 +80,7 @@ class CpuAffinity(Rule):
             ),
             Fix(
                 "ask for more CPUs where the job is started",
-                "srun --cpus-per-task=16 --cpu-bind=none python train.py   # unset KMP_AFFINITY GOMP_CPU_AFFINITY",
+                f"srun --cpus-per-task={cpus} --cpu-bind=none python train.py   # unset KMP_AFFINITY GOMP_CPU_AFFINITY",
                 effort="setting",
                 applies=self.applies,
                 risk="the batch system may let the job wait longer",

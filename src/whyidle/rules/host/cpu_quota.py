@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
@@ -37,6 +38,7 @@ class CpuQuota(Rule):
     confidence = Threshold(0.85, "probability", source="judgement, not calibrated yet: the kernel counts it")
     raise_applies = Threshold(0.6, "probability", source="judgement: if the machine has CPUs to spare")
     fit_applies = Threshold(0.5, "probability", source="judgement: less thrashing, but no more CPU time")
+    more = Threshold(2, "times the quota", source="judgement: a first try; never more than the machine has")
     left = Threshold(0.5, "of the wait", source="judgement: the CPU time that batches take remains")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
@@ -55,15 +57,17 @@ class CpuQuota(Rule):
                 f"workers, {training:.0%} since the training thread gets no CPU"
             ),
             locations=m.one("cpu_throttled_share").locations,
-            fixes=self._fixes(quota),
+            fixes=self._fixes(quota, m.number("cpus_online")),
         )
 
-    def _fixes(self, quota: float) -> tuple[Fix, ...]:
+    def _fixes(self, quota: float, online: float) -> tuple[Fix, ...]:
+        more = max(min(math.ceil(self.more * quota), int(online)), 1)
         workers, threads = max(int(quota) - 1, 1), max(int(quota), 1)
         return (
             Fix(
                 "raise the quota, or have none",
-                "docker run --cpus=16 ...   # Kubernetes: resources: {requests: {cpu: 16}, limits: {cpu: 16}}",
+                f"docker run --cpus={more} ...\n"
+                f"# Kubernetes: resources: {{requests: {{cpu: {more}}}, limits: {{cpu: {more}}}}}",
                 effort="setting",
                 applies=self.raise_applies,
                 risk="CPUs that other containers of the machine do not have then",

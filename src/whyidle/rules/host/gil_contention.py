@@ -7,6 +7,7 @@ from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.host.debugger_overhead import DebuggerOverhead
+from whyidle.rules.input import taken
 
 
 class GilContention(Rule):
@@ -29,7 +30,7 @@ class GilContention(Rule):
     needs = (("loading_thread_slowdown", "host_forward_share", "host_backward_share"),)
     uses = (
         "host_optimizer_share", "host_prepare_share", "host_other_share",
-        *DebuggerOverhead.needs[0], *waits.READ_LEFT,
+        *DebuggerOverhead.needs[0], *waits.READ_LEFT, *taken.READ,
     )  # fmt: skip
     explains = ("python", "dispatch", "autograd_host", "optimizer_host", "launch_latency")
 
@@ -72,7 +73,8 @@ class GilContention(Rule):
             fixes=(
                 Fix(
                     "make batches in processes: collate and transform there, a few large tensors per batch",
-                    "DataLoader(dataset, num_workers=4, persistent_workers=True)  # in place of a thread of your own",
+                    f"DataLoader(dataset, num_workers={taken.at_most(m, 4)}, persistent_workers=True)\n"
+                    "# in place of a thread of your own",
                     effort="code",
                     applies=self.applies,
                     risk="the data set has to be picklable where processes are spawned; memory for each",

@@ -6,7 +6,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import late_workers
+from whyidle.rules.input import late_workers, taken
 from whyidle.rules.input.late_workers import TRANSFORM, WAIT
 
 
@@ -20,8 +20,9 @@ class CpuTransform(Rule):
     ## How we know
     The training waits for workers, these compute or wait for a CPU for most of the time that a batch takes, and
     the job uses nearly all CPUs that it may use, or workers wait for one: then other programs use them, too. The
-    kernel counts both for each worker. If CPUs were free, more workers would help (`input.workers_too_few`);
-    blocked workers are `input.storage`. A quota, a narrow affinity and pools of threads have rules of their own.
+    kernel counts both for each worker; what keeps the machine busy and is not the job's is other programs'. If CPUs
+    were free, more workers would help (`input.workers_too_few`); blocked workers are `input.storage`. A quota, a
+    narrow affinity and pools of threads have rules of their own.
 
     What can be saved is bounded by the wait, and by the part of a batch's time that is CPU time.
 
@@ -45,7 +46,9 @@ class CpuTransform(Rule):
     explains_enough = late_workers.EXPLAINS
     once_applies = Threshold(0.6, "probability", source="judgement: what is random has to stay in the loop")
     gpu_applies = Threshold(0.5, "probability", source="judgement: 188 to 615 samples/s on an A100 in one public case")
-    alone_applies = Threshold(0.5, "probability", source="judgement: 0.83 to 1.66 iterations/s in one public case")
+    alone_applies = taken.APPLIES
+    taken_much = taken.MUCH
+    processes = Threshold(8, "processes", source="judgement: one pass over a data set; never more than there are CPUs")
     residual = Threshold(0.3, "of the wait", source="judgement: reading and the cheap transforms remain")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
@@ -56,49 +59,42 @@ class CpuTransform(Rule):
             workers = "1 worker" if m.number("num_workers") == 1 else f"{m.number('num_workers'):.0f} workers"
         delay = m.get("batch_run_delay_share", 0.0)
         site = str(m.one("look_site").value) if "look_site" in m else ""
-        crowded_out = m.number("job_cpu_share") < self.in_use and delay >= self.delayed
+        crowded_out = taken.much(m) or (m.number("job_cpu_share") < self.in_use and delay >= self.delayed)
         what = "Making batches takes all the CPU there is"
         if crowded_out:
             what = "Making batches takes more CPU than other programs leave"
+        if crowded_out and not taken.much(m):  # nor seen who has them: a pod's share of CPUs leaves no trace of its own
             others = tuple(dict.fromkeys((*others, "host.cpu_quota")))
+        said = taken.said(m)
         yield from self.finding(
             f"{what} while {waits.who(m)} waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.unsure_confidence if others else self.confidence,
             seen=(
-                f"the training waits {m.number(WAIT):.0%} of the time for {workers}: computing takes "
+                (f"{said}; " if said else "")
+                + f"the training waits {m.number(WAIT):.0%} of the time for {workers}: computing takes "
                 f"{m.number('batch_cpu_share'):.0%} of the time that a batch takes, waiting for a CPU {delay:.0%}; "
                 f"the job uses {m.number('job_cpu_share'):.0%} of the CPUs that it may use"
                 + (f"; most time goes to {site}" if site else "")
             ),
             locations=m.one("look_site" if site else WAIT).locations,
-            fixes=(*((self._alone(),) if crowded_out else ()), *self._fixes()),
+            fixes=(*((taken.run_elsewhere(),) if crowded_out else ()), *self._fixes(m)),
             candidates=others,
         )
 
-    def _alone(self) -> Fix:
-        return Fix(
-            "get CPUs of your own: others use those of this job",
-            "top -o %CPU   # who does\n"
-            "# a pod: resources: {requests: {cpu: 16}, limits: {cpu: 16}}; in a batch system: --exclusive",
-            effort="setting",
-            applies=self.alone_applies,
-            risk="CPUs that others do not have then",
-            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
-        )
-
-    def _fixes(self) -> tuple[Fix, ...]:
+    def _fixes(self, m: Measurements) -> Iterator[Fix]:
         edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),)
-        return (
-            Fix(
-                "do once what is the same in every epoch: decode, resize, tokenize ahead, and store the result",
-                "dataset = dataset.map(tokenize, batched=True, num_proc=8)  # cached on disk; images: resized",
-                effort="code",
-                applies=self.once_applies,
-                risk="takes disk space; random augmentation has to stay in the loop",
-                edits=edits,
-            ),
-            Fix(
+        processes = taken.at_most(m, int(self.processes))
+        yield Fix(
+            "do once what is the same in every epoch: decode, resize, tokenize ahead, and store the result",
+            f"dataset = dataset.map(tokenize, batched=True, num_proc={processes})  # cached on disk; images: resized",
+            effort="code",
+            applies=self.once_applies,
+            risk="takes disk space; random augmentation has to stay in the loop",
+            edits=edits,
+        )
+        if waits.on_gpu(m):
+            yield Fix(
                 "transform whole batches on the GPU",
                 "batch = batch.to(device, non_blocking=True)\n"
                 "batch = transforms(batch)  # torchvision.transforms.v2 and kornia take batches on the GPU",
@@ -106,8 +102,7 @@ class CpuTransform(Rule):
                 applies=self.gpu_applies,
                 risk="GPU memory and time; most such transforms draw one random number for the whole batch",
                 edits=edits,
-            ),
-        )
+            )
 
     cases = (
         Fires(
@@ -127,6 +122,19 @@ class CpuTransform(Rule):
             batch_run_delay_share=0.5,
             batch_blocked_share=0.05,
             job_cpu_share=0.4,
+        ),
+        Fires(
+            "other programs use 1.6 of two CPUs",
+            lost_data_workers_share=0.6,
+            batch_cpu_share=0.35,
+            batch_run_delay_share=0.6,
+            batch_blocked_share=0.05,
+            job_cpu_share=0.2,
+            cpus_allowed=2,
+            cpus_online=2,
+            cpus_taken=1.6,
+            num_workers=2,
+            on_gpu=False,
         ),
         Silent(
             "CPUs are free: input.workers_too_few",

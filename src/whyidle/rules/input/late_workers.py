@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
-from whyidle.rules.input import loader_model
+from whyidle.rules.input import late_rank, loader_model, taken
 
 WAIT = "lost_data_workers_share"
 READ = tuple(
@@ -24,7 +24,7 @@ READ = tuple(
             "batch_cpu_share", "batch_run_delay_share", "batch_blocked_share", "look_read_share", "look_lock_share",
             "cpu_throttled_share", "cpu_quota", "cpus_online", "cpus_allowed", "job_cpu_share",
             "worker_cpus_allowed", "affinity_narrowed", "compute_threads", "cpu_pressure_share",
-            *loader_model.READ,
+            *late_rank.READ, *loader_model.READ,
         )
     )
 )  # fmt: skip
@@ -75,8 +75,8 @@ class Answer:
 def answer(m: Measurements) -> Answer:
     """Return which rule speaks for the wait for workers; its share is never more than that wait."""
     if few_batches(m):
-        return Answer(GRANULARITY, m.get("lost_data_first_share", 0.0) + m.get(WAIT, 0.0))
-    wait = m.get(WAIT, 0.0)
+        return Answer(GRANULARITY, late_rank.own(m, "lost_data_first_share") + late_rank.own(m, WAIT))
+    wait = late_rank.own(m, WAIT)
     for cause in _held_back(m):
         if cause.share >= EXPLAINS * wait:
             return Answer(cause.rule, min(cause.share, wait))
@@ -105,7 +105,7 @@ def few_batches(m: Measurements) -> bool:
 
 def throttled(m: Measurements) -> bool:
     """Say whether the quota of the control group holds the job back."""
-    if not _told(m, QUOTA):
+    if not all(name in m for name in EVIDENCE[QUOTA]):
         return False
     return m.number("cpu_quota") < m.number("cpus_online") and m.number("cpu_throttled_share") >= THROTTLED
 
@@ -131,6 +131,8 @@ def wider(m: Measurements) -> float:
 
 
 def _told(m: Measurements, rule: str) -> bool:
+    if rule == QUOTA and "cpu_quota" in m and m.number("cpu_quota") >= m.get("cpus_online", math.inf):
+        return True  # there is none, and then no counter of it
     return all(name in m for name in EVIDENCE[rule])
 
 
@@ -156,7 +158,7 @@ def _limit(m: Measurements, wait: float) -> Answer:
     locks = m.get("look_lock_share", 0.0) > m.get("look_read_share", 0.0)
     if blocked >= BLOCKED and not locks:
         return Answer(STORAGE, min(blocked, wait))
-    computing = Answer(TRANSFORM, min(cpu + delay, wait))
+    computing = Answer(TRANSFORM, min(max(cpu + delay, 1 - blocked), wait))
     told = _told(m, TRANSFORM) and cpu + delay >= blocked
     if told and (m.number("job_cpu_share") >= BUSY or delay >= DELAYED):
         return computing
@@ -174,5 +176,6 @@ def more_workers(m: Measurements, wait: float) -> loader_model.Plan | None:
     if cpus is None or "job_cpu_share" not in m:
         return loader_model.plan(m, wait)
     each = min(max(m.get("batch_cpu_share", 1.0), 0.1), 1.0)  # a worker that mostly waits takes little of a CPU
-    free = math.ceil(cpus * max(1 - m.number("job_cpu_share"), 0.0) / each)
+    used = m.number("job_cpu_share") * m.number("cpus_allowed") / max(m.get("ranks_on_machine", 1.0), 1.0)
+    free = math.ceil(max((taken.per_rank(m) or 0.0) - used, 0.0) / each)
     return loader_model.plan(m, wait, most=max(cpus - 1, min(now + free, int(cpus / each)), 1))

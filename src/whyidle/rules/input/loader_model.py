@@ -1,7 +1,8 @@
 """How many workers a loader takes and what they would save: the closed loop that a DataLoader is, in three limits.
 
 A step is as long as the longest of its own work, its batches shared out over the workers, and the CPU time of both
-shared out over the CPUs. That is the mean: workers hand over batches in order, so unequal ones need some workers more.
+shared out over the CPUs that other programs leave. That is the mean: workers hand over batches in order, so unequal
+ones need some workers more.
 """
 
 from __future__ import annotations
@@ -11,17 +12,25 @@ from dataclasses import dataclass
 
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
+from whyidle.rules.input import taken
 
 READ = (
     "batch_seconds", "batch_spread", "batch_cpu_share", "loader_batches_per_step", "watched_s", "watched_steps",
-    "cpus_allowed", "ranks_on_machine", "on_gpu",
+    "job_cpu_share", "on_gpu", *taken.READ,
 )  # fmt: skip
 
 SPARE = Threshold(1.15, "ratio", source="judgement: 15% more workers than the mean batch needs")
 SPREAD = Threshold(0.5, "ratio", source="sd over mean of batch times, assumed: above it prefetch matters more")
+FEWEST = Threshold(0.1, "CPUs", source="arithmetic: a machine that is full leaves a job some")
 MOST = Threshold(
     16, "workers", source="cores per GPU of common cloud machines are 8 to 24; more needs a look at the CPUs"
 )
+
+
+HANDOVER = Threshold(
+    0.002, "s", source="1.3 to 2.4 ms to receive a small batch from a worker, 2 CPUs, PyTorch 2.13 (bench/pairs.py)"
+)
+SMALL = Threshold(2, "times HANDOVER", source="judgement: a worker has to save clearly more than handing over costs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +44,17 @@ class Plan:
 
 
 def cpus_per_rank(m: Measurements) -> int | None:
-    """Return the CPUs that one training process may use with its workers; None if not measured."""
-    if "cpus_allowed" not in m:
-        return None
-    return max(int(m.number("cpus_allowed") / max(m.get("ranks_on_machine", 1.0), 1.0)), 1)
+    """Return the CPUs that one training process can have with its workers; None if not measured."""
+    cpus = taken.per_rank(m)
+    return None if cpus is None else max(int(cpus), 1)
 
 
-def plan(m: Measurements, lost: float, most: int | None = None) -> Plan | None:
+def small(m: Measurements) -> bool:
+    """Say whether a batch is made about as fast as a worker could hand it over."""
+    return "batch_seconds" in m and m.number("batch_seconds") <= SMALL * HANDOVER
+
+
+def plan(m: Measurements, lost: float, most: int | None = None, handover: float = 0.0) -> Plan | None:
     """Return how many workers to use where `lost` of the watched time goes to waiting; None if not measured.
 
     Args:
@@ -49,6 +62,7 @@ def plan(m: Measurements, lost: float, most: int | None = None) -> Plan | None:
         lost: the wait, of watched time.
         most: workers that there is room for; by default one CPU stays with the training thread, unless that would
             wait for workers all the same.
+        handover: what the training thread has to do for each batch in place of making it, s.
     """
     if any(name not in m for name in ("batch_seconds", "watched_s", "watched_steps")):
         return None
@@ -65,7 +79,11 @@ def plan(m: Measurements, lost: float, most: int | None = None) -> Plan | None:
     at_work = making / own if own > 0 else math.inf
     wanted = SPARE * (1 + m.get("batch_spread", SPREAD)) * at_work
     workers = room if wanted >= room else max(math.ceil(wanted), 1)
-    after = max(own, making / workers, 0.0 if cpus is None else _cpu_time(m, making, own) / cpus)
+    receiving = handover * max(m.get("loader_batches_per_step", 1.0), 1.0)
+    shared = taken.per_rank(m)
+    after = max(own + receiving, making / workers)
+    if shared is not None:
+        after = max(after, _cpu_time(m, making, own, step) / max(shared, FEWEST))
     return Plan(workers, min(max(1 - after / step, 0.0), lost), wanted > room, at_work)
 
 
@@ -77,7 +95,10 @@ def _room(m: Measurements, cpus: int | None) -> int:
     return max(cpus - 1, min(int(cpus / each) - 1, int(MOST)))
 
 
-def _cpu_time(m: Measurements, making: float, own: float) -> float:
+def _cpu_time(m: Measurements, making: float, own: float, step: float) -> float:
     """Return the seconds of one CPU that a step takes; the rest of the step counts where it runs on the CPU."""
     on_gpu = "on_gpu" not in m or bool(m.one("on_gpu").value)
+    if not on_gpu and "job_cpu_share" in m and "cpus_allowed" in m:
+        used = m.number("job_cpu_share") * m.number("cpus_allowed")
+        return step * used / max(m.get("ranks_on_machine", 1.0), 1.0)
     return making * min(m.get("batch_cpu_share", 1.0), 1.0) + (0.0 if on_gpu else own)

@@ -6,6 +6,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.input import late_rank, taken
 
 
 class NoOverlap(Rule):
@@ -30,7 +31,7 @@ class NoOverlap(Rule):
     """
 
     needs = (("idle_data_range_share",), ("lost_data_other_share",))
-    uses = ("data_wait_share", "on_gpu")
+    uses = ("data_wait_share", "on_gpu", *late_rank.READ, *taken.READ)
     explains = ("data_wait",)
 
     confidence = Threshold(
@@ -45,7 +46,7 @@ class NoOverlap(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         watched = "lost_data_other_share" in m
         wait = m.one("lost_data_other_share" if watched else "idle_data_range_share")
-        lost = m.number(wait.name)
+        lost = late_rank.own(m, wait.name) if watched else m.number(wait.name)
         name = next((f" ({place.name})" for place in wait.locations if place.name), "")
         seen = f"your range that loads data{name} covers {lost:.0%} of the time with the GPU idle"
         if watched:
@@ -68,7 +69,7 @@ class NoOverlap(Rule):
                     "    def __iter__(self):\n"
                     "        while True:\n"
                     "            yield make_batch()\n\n"
-                    f"loader = DataLoader(Batches(), batch_size=None, num_workers=4{pinned})",
+                    f"loader = DataLoader(Batches(), batch_size=None, num_workers={taken.at_most(m, 4)}{pinned})",
                     effort="code",
                     applies=self.applies,
                     risk="each worker runs the whole __iter__: seed or shard by torch.utils.data.get_worker_info()",

@@ -79,6 +79,7 @@ class Storage(Rule):
         )
 
     def _fixes(self, m: Measurements) -> tuple[Fix, ...]:
+        # blocked workers take little of a CPU: there may be more of them than CPUs
         more = f"{2 * int(m.number('num_workers'))}" if m.get("num_workers", 0.0) >= 1 else "2 * num_workers"
         return (
             Fix(

@@ -6,7 +6,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import late_workers
+from whyidle.rules.input import late_rank, late_workers
 
 
 class WorkerStartup(Rule):
@@ -34,7 +34,14 @@ class WorkerStartup(Rule):
     """
 
     needs = (("idle_loader_workers_share", "loader_first_wait_share", "steps"), ("lost_data_first_share",))
-    uses = ("loader_start_waits", "loader_start_wait_share", "persistent_workers", "on_gpu", *late_workers.READ)
+    uses = (
+        "loader_start_waits",
+        "loader_start_wait_share",
+        "persistent_workers",
+        "host_start_share",
+        "on_gpu",
+        *late_workers.READ,
+    )
     explains = ("data_wait",)
 
     concentrated = Threshold(0.5, "of idle_loader_workers", source="judgement: most of the wait")
@@ -70,22 +77,33 @@ class WorkerStartup(Rule):
         yield from self._watched(m) if "lost_data_first_share" in m else self._recorded(m)
 
     def _watched(self, m: Measurements) -> Iterator[Finding]:
-        first = m.number("lost_data_first_share")
+        first = late_rank.own(m, "lost_data_first_share")
         kept = "persistent_workers" in m and bool(m.one("persistent_workers").value)
         if late_workers.few_batches(m) or m.get("num_workers", 1.0) < 1:
             return
         lost = first if kept else max(first - self._stays(m), 0.0)
-        epochs = f", {m.number('epochs'):.0f} epochs" if "epochs" in m else ""
         what = "At the beginning of each epoch no batch is ready" if kept else "The DataLoader's workers start again"
         yield from self.finding(
             f"{what} while {waits.who(m)} waits, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.watched_confidence,
-            seen=f"{first:.0%} of the watched time{epochs}, the training waits for the first batch of an epoch"
-            + (" though its workers stay" if kept else " and for workers to start"),
+            seen=self._seen(m, lost, kept),
             locations=m.one("lost_data_first_share").locations,
             fixes=(self._endless() if kept else self._keep(),),
         )
+
+    def _seen(self, m: Measurements, lost: float, kept: bool) -> str:
+        """Return what shows it: the whole wait, and what of it the message counts."""
+        first = late_rank.own(m, "lost_data_first_share")
+        epochs = f" of {m.number('epochs'):.0f} epochs" if "epochs" in m else " of each epoch"
+        if kept:
+            return f"waiting for the first batch{epochs} takes {first:.0%} of the watched time though workers stay"
+        parts = [f"waiting for workers to start and for the first batch{epochs} takes {first:.0%} of the watched time"]
+        if "host_start_share" in m:
+            parts.append(f"to start the processes alone is {m.number('host_start_share'):.0%}")
+        if first - lost > 0:
+            parts.append(f"{first - lost:.0%} is one worker's time for a first batch, which stays in any case")
+        return "; ".join(parts)
 
     def _stays(self, m: Measurements) -> float:
         """Return the part of watched time in which one worker makes the first batch of an epoch, in any case."""

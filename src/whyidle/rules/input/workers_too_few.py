@@ -6,7 +6,7 @@ from dataclasses import replace
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import late_workers, loader_model
+from whyidle.rules.input import late_rank, late_workers, loader_model, taken
 from whyidle.rules.input.late_workers import TOO_FEW, WAIT
 from whyidle.rules.input.worker_startup import WorkerStartup
 
@@ -65,6 +65,10 @@ class WorkersTooFew(Rule):
         "probability",
         source="judgement, not calibrated yet: workers wait for a lock, which more of them may want, too",
     )
+    crowded_confidence = Threshold(
+        0.5, "probability", source="judgement, not calibrated yet: what other programs leave for more workers varies"
+    )
+    taken_much = taken.MUCH
     free_applies = Threshold(0.8, "probability", source="judgement: CPUs are free for them")
     uneven = loader_model.SPREAD
     applies = Threshold(0.5, "probability", source="judgement: one of three causes, and cores have to be free")
@@ -80,13 +84,18 @@ class WorkersTooFew(Rule):
         others = late_workers.undecided(m, TOO_FEW)
         blocked = m.get("batch_blocked_share", 0.0) >= late_workers.BLOCKED  # and not by storage: that is another's
         sure = self.locked_confidence if blocked else self.confidence if others else self.free_confidence
+        crowded = taken.said(m)
+        if crowded:
+            sure = min(sure, self.crowded_confidence)
         yield from self.finding(
             f"The DataLoader's workers deliver batches too slowly, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self._sure(m, sure),
-            seen=f"the training waits {m.number(WAIT):.0%} of the watched time for workers, {self._known(m)}",
+            seen=f"the training waits {m.number(WAIT):.0%} of the watched time for workers{late_rank.said(m)}, "
+            + self._known(m)
+            + (f"; {crowded}" if crowded else ""),
             locations=m.one(WAIT).locations,
-            fixes=self._sized(m),
+            fixes=(*self._sized(m), *((taken.run_elsewhere(),) if crowded else ())),
             candidates=others,
         )
 
@@ -103,7 +112,7 @@ class WorkersTooFew(Rule):
     def _sized(self, m: Measurements) -> tuple[Fix, ...]:
         """Return the fixes with as many workers as there are room for and need of, the better one first."""
         more, ahead = self._fixes()
-        plan = late_workers.more_workers(m, m.number(WAIT))
+        plan = late_workers.more_workers(m, late_rank.own(m, WAIT))
         if plan is None or "num_workers" not in m:
             return more, ahead
         now = m.number("num_workers")

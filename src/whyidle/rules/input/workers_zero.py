@@ -7,7 +7,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import loader_model
+from whyidle.rules.input import late_rank, loader_model, taken
 
 
 class WorkersZero(Rule):
@@ -27,22 +27,35 @@ class WorkersZero(Rule):
 
     The number of workers that we propose is 1.15 x (1 + spread) x loading time / rest of the step.
     From a recording alone it is at least the 4 that a measured pair used; do not go above the CPU cores
-    per GPU. Of a watched job the CPUs that it may use are known; then the loss is what so many workers
-    save, which on few CPUs is less than the wait.
+    per GPU. Of a watched job the CPUs that it may use are known, and what other programs leave of them; then the
+    loss is what so many workers save, which on few CPUs is less than the wait. Receiving a batch from a
+    worker takes the training thread a while, too. Where a batch is made about as fast, we do not advise
+    workers, but to make a batch at once rather than sample by sample.
 
     ## When to ignore it
-    The data set is a tensor in memory: then a batch costs microseconds and workers only add copies.
     A data set that holds CUDA tensors cannot be loaded in forked workers. Where workers are spawned
     (Windows, macOS) or start from a fork server (Linux from Python 3.14), the data set has to be
     picklable and the script needs `if __name__ == "__main__":`.
     """
 
     needs = (("idle_loader_zero_share",), ("lost_data_zero_share",))
-    uses = ("gpu_idle_share", "data_wait_share", *loader_model.READ)
+    uses = ("gpu_idle_share", "data_wait_share", *late_rank.READ, *loader_model.READ)
     explains = ("data_wait",)
 
     confidence = Threshold(0.95, "probability", source="the iterator's class is the setting itself; not calibrated yet")
     applies = Threshold(0.9, "probability", source="fails only for data sets that cannot be pickled")
+    crowded_confidence = Threshold(
+        0.5, "probability", source="54% promised and 21 to 33% saved where other programs used both of two CPUs"
+    )
+    crowded_applies = Threshold(0.6, "probability", source="judgement: workers get less of a CPU than they could use")
+    small_confidence = Threshold(
+        0.5, "probability", source="judgement, not calibrated yet: whether samples are taken one by one was not seen"
+    )
+    small_applies = Threshold(0.5, "probability", source="judgement: data that can be indexed by a list of numbers")
+    small_residual = Threshold(0.3, "of the wait", source="judgement: gathering the batch remains")
+    handover = loader_model.HANDOVER
+    small = loader_model.SMALL
+    much = taken.MUCH
     residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")
     spare = loader_model.SPARE
     spread = loader_model.SPREAD
@@ -50,39 +63,81 @@ class WorkersZero(Rule):
     most = loader_model.MOST
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        watched = "lost_data_zero_share" in m
-        wait = m.one("lost_data_zero_share" if watched else "idle_loader_zero_share")
-        lost = m.number(wait.name)
-        if watched:
-            plan = loader_model.plan(m, lost)
-            seen = (
-                f"the training process makes batches itself, and {waits.who(m)} waits for them "
-                f"{lost:.0%} of the watched time"
-            )
-            if plan and plan.cpus_are_the_limit:
-                room = "1 worker, which saves" if plan.workers == 1 else f"{plan.workers} workers, which save"
-                seen += f"; there is room for {room} {plan.saved:.0%}"
-            workers, lost = (plan.workers, plan.saved) if plan else (int(self.fewest), lost)
+        if "lost_data_zero_share" not in m:
+            yield from self._recorded(m)
+        elif loader_model.small(m):
+            yield from self._small(m)
         else:
-            idle, loading = m.get("gpu_idle_share", lost), m.get("data_wait_share", lost)
-            seen = f"enumerate(DataLoader) covers {lost * 100:.0f} of the {idle * 100:.0f} points of idle time"
-            workers = self._workers(loading, lost)
+            yield from self._watched(m)
+
+    def _watched(self, m: Measurements) -> Iterator[Finding]:
+        wait = late_rank.own(m, "lost_data_zero_share")
+        plan = loader_model.plan(m, wait, handover=self.handover)
+        crowded = taken.said(m)
+        seen = (f"{crowded}; " if crowded else "") + (
+            f"the training process makes batches itself, and {waits.who(m)} waits for them "
+            f"{m.number('lost_data_zero_share'):.0%} of the watched time{late_rank.said(m)}"
+        )
+        if plan and (plan.cpus_are_the_limit or crowded):
+            room = "1 worker, which saves" if plan.workers == 1 else f"{plan.workers} workers, which save"
+            about = "about " if crowded else ""
+            seen += f"; there is room for {room} {about}{plan.saved:.0%}"
+        workers, lost = (plan.workers, plan.saved) if plan else (taken.at_most(m, int(self.fewest)), wait)
+        fix = self._fix(workers, self.crowded_applies if crowded else self.applies, waits.on_gpu(m))
+        yield from self.finding(
+            f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.crowded_confidence if crowded else self.confidence,
+            seen=seen,
+            locations=m.one("lost_data_zero_share").locations,
+            fixes=(fix, taken.run_elsewhere()) if crowded else (fix,),
+        )
+
+    def _small(self, m: Measurements) -> Iterator[Finding]:
+        lost = late_rank.own(m, "lost_data_zero_share")
+        yield from self.finding(
+            f"The training process makes small batches itself, which costs {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.small_confidence,
+            seen=(
+                f"a batch takes {m.number('batch_seconds') * 1e3:.2g} ms to make; workers would not help, as receiving "
+                f"one from them takes about {self.handover * 1e3:.0f} ms"
+            ),
+            locations=m.one("lost_data_zero_share").locations,
+            fixes=(self._at_once(),),
+        )
+
+    def _at_once(self) -> Fix:
+        return Fix(
+            "take a batch at once, not sample by sample, or keep data that fits on the device",
+            "batches = BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)\n"
+            "DataLoader(dataset, sampler=batches, batch_size=None)  # dataset[list of numbers]: tensors in memory",
+            effort="code",
+            applies=self.small_applies,
+            risk="the data set has to take a list of numbers, as TensorDataset does",
+            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.small_residual}),),
+        )
+
+    def _recorded(self, m: Measurements) -> Iterator[Finding]:
+        wait = m.one("idle_loader_zero_share")
+        lost = m.number(wait.name)
+        idle, loading = m.get("gpu_idle_share", lost), m.get("data_wait_share", lost)
         yield from self.finding(
             f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=seen,
+            seen=f"enumerate(DataLoader) covers {lost * 100:.0f} of the {idle * 100:.0f} points of idle time",
             locations=wait.locations,
-            fixes=(self._fix(workers, waits.on_gpu(m)),),
+            fixes=(self._fix(self._workers(loading, lost), self.applies, waits.on_gpu(m)),),
         )
 
-    def _fix(self, workers: int, on_gpu: bool) -> Fix:
+    def _fix(self, workers: int, applies: float, on_gpu: bool) -> Fix:
         pinned = ", pin_memory=True" if on_gpu else ""
         return Fix(
             "load in worker processes",
             f"DataLoader(..., num_workers={workers}{pinned}, persistent_workers=True)",
             effort="argument",
-            applies=self.applies,
+            applies=applies,
             risk="each worker holds a copy of the data set object; more workers than CPU cores per GPU only "
             "slow each other down",
             edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
@@ -107,6 +162,14 @@ class WorkersZero(Rule):
             watched_steps=1000,
             cpus_allowed=8,
         ),
+        Fires(
+            "watched: a batch of tensors in memory, which no worker hands over as fast",
+            lost_data_zero_share=0.06,
+            batch_seconds=0.0006,
+            watched_s=10.0,
+            watched_steps=1000,
+            cpus_allowed=8,
+        ),
         Fires("watched, and how long a batch takes is not known", lost_data_zero_share=0.5),
         Silent(
             "watched: one CPU, which making batches and training share already",
@@ -117,6 +180,15 @@ class WorkersZero(Rule):
             watched_steps=1000,
             cpus_allowed=1,
             on_gpu=False,
+        ),
+        Silent(
+            "watched: what a worker saves goes into receiving its batches",
+            lost_data_zero_share=0.06,
+            batch_seconds=0.0041,
+            watched_s=100.0,
+            watched_steps=1000,
+            cpus_allowed=2,
+            loader_batches_per_step=4.0,
         ),
         Silent("watched: a few steps had to wait, in the whole run next to none", lost_data_zero_share=0.004),
         Silent("within noise", idle_loader_zero_share=0.01, gpu_idle_share=0.44),

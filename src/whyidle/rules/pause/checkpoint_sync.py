@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
@@ -18,6 +19,9 @@ class CheckpointSync(Rule):
     The GPU is idle while the launching thread is in `torch.save` or in a range named for a checkpoint.
     `whyidle run` sees every save of the run and how many bytes it writes, so that its share needs no division.
 
+    Writing in the background hides no more than the time between two saves. Where a save takes half of that, or more,
+    saving less often comes first; where there is one in every step or two, nothing else helps.
+
     ## When to ignore it
     The share is that of the recording. If it happened to catch one of a few saves per hour, divide:
     duration of a save over the time between two saves is what it costs.
@@ -26,6 +30,7 @@ class CheckpointSync(Rule):
     needs = (("idle_checkpoint_share",), ("checkpoint_share",), ("lost_save_share",))
     uses = (
         "idle_checkpoint_share", "window_s", "steps", "watched_s", "watched_steps", "saves", "save_bytes_per_s",
+        "saves_in_background",
     )  # fmt: skip
     explains = ("checkpoint",)
 
@@ -38,7 +43,12 @@ class CheckpointSync(Rule):
     applies = Threshold(0.6, "probability", source="judgement: needs host memory for a copy of the state")
     rarer_applies = Threshold(0.6, "probability", source="judgement: someone chose the interval for a reason")
     residual = Threshold(0.1, "of the pause", source="judgement: the copy to host memory remains")
-    rarer = Threshold(0.5, "of the pauses", source="arithmetic: half as many saves")
+    each_step = Threshold(0.5, "saves per step", source="judgement: async_save at every step made a job slower")
+    large = Threshold(
+        0.5, "of the time between saves", source="judgement: writing beside it would hardly be done in time"
+    )
+    small = Threshold(0.05, "of the time between saves", source="low severity: what saves may take")
+    most = Threshold(100, "times", source="judgement: more is another way to work")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         watched = "lost_save_share" in m
@@ -51,26 +61,46 @@ class CheckpointSync(Rule):
             confidence=self.watched_confidence if watched else self.confidence,
             seen=self._saves(m) if watched else self._recorded(m, lost),
             locations=pause.locations,
-            fixes=(
-                Fix(
-                    "write in the background",
-                    "from torch.distributed.checkpoint import async_save\n"
-                    'pending = async_save({"model": model.state_dict()}, checkpoint_id=path)\n'
-                    "pending.result()  # before the next save",
-                    effort="code",
-                    applies=self.applies,
-                    risk="host memory for a second copy of the state; the steps after a save may be slower",
-                    edits=(Edit("scale_host", {"cause": "checkpoint"}, {"factor": self.residual}),),
-                ),
-                Fix(
-                    "save half as often",
-                    "save_every = 2 * save_every",
-                    effort="setting",
-                    applies=self.rarer_applies,
-                    risk="up to twice as much work is lost in a crash",
-                    edits=(Edit("scale_host", {"cause": "checkpoint"}, {"factor": self.rarer}),),
-                ),
-            ),
+            fixes=self._fixes(m, lost),
+        )
+
+    def _fixes(self, m: Measurements, lost: float) -> tuple[Fix, ...]:
+        """Return what to change: writing in the background only where there is enough to do meanwhile."""
+        steps = m.get("watched_steps", 0.0)
+        if self._in_background(m) or (steps > 0 and m.get("saves", 0.0) >= self.each_step * steps):
+            return (self._rarer(lost),)
+        rarely = lost < self.large * (1 - lost)
+        beside = self._beside(lost)
+        return (beside, self._rarer(lost)) if rarely else (self._rarer(lost), beside)
+
+    def _in_background(self, m: Measurements) -> bool:
+        return "saves_in_background" in m and bool(m.one("saves_in_background").value)
+
+    def _beside(self, lost: float) -> Fix:
+        # what does not fit between two saves holds up the next
+        hidden = min((1 - self.residual) * lost, 1 - lost)
+        return Fix(
+            "write in the background",
+            "from torch.distributed.checkpoint import async_save\n"
+            'pending = async_save({"model": model.state_dict()}, checkpoint_id=path)\n'
+            "pending.result()  # before the next save",
+            effort="code",
+            applies=self.applies,
+            risk="host memory for a second copy of the state; the steps after a save may be slower",
+            edits=(Edit("scale_host", {"cause": "checkpoint"}, {"factor": 1 - hidden / lost if lost else 0.0}),),
+        )
+
+    def _rarer(self, lost: float) -> Fix:
+        times = 2
+        if lost >= self.large * (1 - lost):  # half of much is still much
+            times = min(math.ceil(lost / (self.small * max(1 - lost, self.small))), int(self.most))
+        return Fix(
+            "save half as often" if times == 2 else f"save {times} times less often",
+            f"save_every = {times} * save_every",
+            effort="setting",
+            applies=self.rarer_applies,
+            risk=f"up to {'twice' if times == 2 else f'{times} times'} as much work is lost in a crash",
+            edits=(Edit("scale_host", {"cause": "checkpoint"}, {"factor": 1 / times}),),
         )
 
     def _recorded(self, m: Measurements, lost: float) -> str:
@@ -91,6 +121,8 @@ class CheckpointSync(Rule):
             parts.append(f"{each:.2g} s each")
         if "save_bytes_per_s" in m:
             parts.append(f"{m.number('save_bytes_per_s') / 1e6:.3g} MB/s")
+        if self._in_background(m):
+            parts.append("written in the background already: this is the copy, or the wait for the save before")
         return ", ".join(parts)
 
     cases = (

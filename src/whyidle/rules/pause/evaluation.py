@@ -6,6 +6,7 @@ from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.input import loader_model, taken
 
 
 class Evaluation(Rule):
@@ -32,6 +33,7 @@ class Evaluation(Rule):
     needs = (("idle_evaluation_share",), ("lost_evaluation_share",))
     uses = (
         "evaluation_share", "evaluation_busy_share", "window_s", "evaluations", "host_evaluation_share", "on_gpu",
+        "evaluation_data_share", "evaluation_batch_seconds", "evaluation_workers", *taken.READ,
     )  # fmt: skip
     explains = ("evaluation",)
     busy = ("evaluation_busy_share",)
@@ -41,6 +43,10 @@ class Evaluation(Rule):
     )
     applies = Threshold(0.6, "probability", source="judgement: some metrics exist on the CPU only")
     rarer_applies = Threshold(0.6, "probability", source="judgement: someone chose the interval for a reason")
+    mostly = Threshold(0.5, "of the pause", source="judgement: the larger part is what to change first")
+    workers = Threshold(4, "workers", source="kineto resnet50 sample pair; never more than there are CPUs")
+    room = Threshold(2, "CPUs", source="arithmetic: one for the training process, one for a worker")
+    load_applies = Threshold(0.7, "probability", source="judgement: fails for data sets that cannot be pickled")
     residual = Threshold(0.3, "of the pause", source="judgement: the final metric remains")
     rarer = Threshold(0.5, "of the pauses", source="arithmetic: half as many evaluations")
 
@@ -65,10 +71,19 @@ class Evaluation(Rule):
             f"Evaluation holds up training with what is not {work} work, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.confidence,
-            seen=f"evaluations wait for data and metrics {lost:.0%} of the watched time{total}{count}",
+            seen=f"evaluations wait for data and metrics {lost:.0%} of the watched time{total}{count}{self._data(m)}",
             locations=m.one("lost_evaluation_share").locations,
-            fixes=self._fixes(waits.on_gpu(m)),
+            fixes=self._fixes(m),
         )
+
+    def _data(self, m: Measurements) -> str:
+        """Return what is known of their loading."""
+        if "evaluation_data_share" not in m:
+            return ""
+        workers = (
+            f", of a loader with {m.number('evaluation_workers'):.0f} workers" if "evaluation_workers" in m else ""
+        )
+        return f"; waiting for batches takes {m.number('evaluation_data_share'):.0%}{workers}"
 
     def _recorded(self, m: Measurements) -> Iterator[Finding]:
         idle, work = m.number("idle_evaluation_share"), self.busy_share(m)
@@ -87,33 +102,60 @@ class Evaluation(Rule):
                 + "; over the whole job it depends on how often"
             ),
             locations=m.one("idle_evaluation_share").locations,
-            fixes=self._fixes(waits.on_gpu(m)),
+            fixes=self._fixes(m),
         )
 
-    def _fixes(self, on_gpu: bool) -> tuple[Fix, ...]:
-        pinned, on = (", pin_memory=True", "on the GPU") if on_gpu else ("", "in tensors")
+    def _fixes(self, m: Measurements) -> tuple[Fix, ...]:
+        """Return what to change, that first which most of the pause goes to."""
+        data = self._load(m)
+        metric = self._metric(waits.on_gpu(m))
+        mostly = m.get("evaluation_data_share", 0.0) >= self.mostly * m.get("lost_evaluation_share", 1.0)
+        return (*data, metric, self._half()) if mostly else (metric, *data, self._half())
+
+    def _load(self, m: Measurements) -> tuple[Fix, ...]:
+        """Return workers for the loader of evaluations, where it has none, a CPU is free, and batches are worth it."""
+        small = m.get("evaluation_batch_seconds", 1.0) <= loader_model.SMALL * loader_model.HANDOVER
+        cpus = taken.per_rank(m)
+        workers = min(int(self.workers), max(int(cpus) - 1, 1) if cpus is not None else int(self.workers))
+        if small or m.get("evaluation_workers", 0.0) >= 1 or (cpus is not None and cpus < self.room):
+            return ()
+        pinned = ", pin_memory=True" if waits.on_gpu(m) else ""
         return (
             Fix(
-                f"keep predictions {on}, compute the metric once, load with workers",
-                "with torch.inference_mode():\n"
-                f"    for x, y in DataLoader(validation, batch_size=256, num_workers=4{pinned}):\n"
-                "        correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()\n"
-                "accuracy = correct.item() / len(validation)  # the only read",
-                effort="code",
-                applies=self.applies,
-                risk="memory for what is kept",
+                "make the batches of the evaluation in workers that stay from one to the next",
+                f"DataLoader(validation, ..., num_workers={workers}{pinned}, "
+                "persistent_workers=True)\n# made once, before the training",
+                effort="argument",
+                applies=self.load_applies,
+                risk="memory for workers that are idle between evaluations",
                 edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
             ),
-            Fix(
-                "evaluate half as often",
-                "if step % (2 * eval_every) == 0:\n    evaluate(model)",
-                effort="argument",
-                applies=self.rarer_applies,
-                risk="curves have fewer points, and the best model may be missed by more steps",
-                edits=(
-                    Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer}),
-                    Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer}),
-                ),
+        )
+
+    def _metric(self, on_gpu: bool) -> Fix:
+        on = "on the GPU" if on_gpu else "in tensors"
+        return Fix(
+            f"keep what your metric needs {on}, and read it once at the end",
+            "with torch.inference_mode():\n"
+            "    for x, y in validation_loader:\n"
+            "        metric.update(model(x.to(device)), y.to(device))  # your metric; sums stay tensors\n"
+            "value = metric.compute()  # the only read",
+            effort="code",
+            applies=self.applies,
+            risk="memory for what is kept",
+            edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
+        )
+
+    def _half(self) -> Fix:
+        return Fix(
+            "evaluate half as often",
+            "eval_every = 2 * eval_every  # steps, or epochs, between two evaluations",
+            effort="setting",
+            applies=self.rarer_applies,
+            risk="curves have fewer points, and the best model may be missed by more steps",
+            edits=(
+                Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer}),
+                Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer}),
             ),
         )
 
