@@ -229,10 +229,44 @@ def test_a_gpu_whose_batches_come_from_no_dataloader(tmp_path):
     csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
     report = diagnose(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE], csv=csv))
     assert report.summary.verdict.startswith(
-        "Whether the GPU waits for data was not measured: the training thread takes its batches from no "
-        "DataLoader of PyTorch."
+        "NVML saw no kernel 50% of the time, and the loop's own code between Optimizer.step and the forward pass, "
+        "where its batches may be made, takes 42% of the time. Whether the GPU waits for data was not measured: the "
+        "training thread takes its batches from no DataLoader of PyTorch."
     )
-    assert not report.judged
+    (found,) = report.findings
+    assert (found.rule, found.confidence) == ("host.python_overhead", 0.5)
+    assert "input.no_overlap" in found.candidates
+
+
+def test_an_upload_after_each_step_is_not_healthy(tmp_path):
+    report = diagnose(job(tmp_path, device="cpu", data=1, other=600))
+    assert report.summary.verdict == (
+        "No GPU was used: 91% of the time goes into the loop's own code between Optimizer.step and the next batch."
+    )
+    assert not report.healthy
+    assert report.exit_code == 1
+    (found,) = report.findings
+    assert found.rule == "host.python_overhead"
+    assert "pool.submit" in found.fixes[0].change
+    assert "step  " in render(report)
+
+
+def test_code_all_over_the_loop_is_neither_healthy_nor_judged(tmp_path):
+    process = Process().setting("device", "cpu")
+    for _ in range(20):
+        process.batch(1)
+        process.wait(8)
+        process.forward(30)
+        process.wait(9)
+        process.backward(50)
+        process.wait(8)
+        process.step(5)
+        process.wait(7)
+    report = diagnose(run_directory(tmp_path, process))
+    assert report.summary.verdict == ("No GPU was used: 27% of the time goes into code of which nothing was recorded.")
+    assert not report.healthy
+    assert report.exit_code == 2
+    assert "step  " in render(report)
 
 
 def test_what_nvml_saw_bounds_a_wait_that_was_not_timed(tmp_path):

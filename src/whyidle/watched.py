@@ -12,7 +12,7 @@ from typing import Final
 
 from whyidle.measure.step_log import WatchedJob
 from whyidle.model.evidence import Run
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, OWN_CODE, PHASES, UTILIZED, Finding, Summary
 from whyidle.model.measurement import Measurements
 from whyidle.rules import all_rules
 
@@ -50,6 +50,9 @@ def summarize(summary: Summary, job: WatchedJob) -> Summary:
         tokens_per_s=number("tokens_per_s"),
         startup_s=number("startup_s"),
         utilization_mean_share=number("utilization_mean_share"),
+        own_code_share=number("host_gaps_share"),
+        own_code_place=str(told.get("host_gap", "")),
+        own_code_there_share=number("host_gap_share"),
     )
 
 
@@ -61,8 +64,8 @@ def enough(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> b
     if any(finding.severity != "low" for finding in findings):
         return True
     unknown = _at_most(summary, ranks) if _lost_to_data(summary) is None else 0.0
-    rests = _unexplained(summary) if summary.on_gpu else 0.0
-    return unknown < MEDIUM and spoken(summary, findings) and rests < 1 - UTILIZED
+    rests = _unexplained(summary) if summary.on_gpu else summary.own_code_share or 0.0
+    return unknown < MEDIUM and spoken(summary, findings) and rests < (1 - UTILIZED if summary.on_gpu else OWN_CODE)
 
 
 def spoken(summary: Summary, findings: tuple[Finding, ...]) -> bool:
@@ -94,8 +97,15 @@ def _answer(summary: Summary, grave: bool, lost: float, ranks: int) -> str:
             f"Each step waits for data {wait:.0%} of the time; whether a GPU works meanwhile was not recorded, so what "
             "that costs is not known."
         )
-    waits = list(_named(summary.lost_shares))
-    if waits and lost >= HEALTHY_IDLE:
+    return _without_gpu(summary, grave, lost)
+
+
+def _without_gpu(summary: Summary, grave: bool, lost: float) -> str:
+    waits = list(_named(summary.lost_shares)) if lost >= HEALTHY_IDLE else []
+    own = summary.own_code_share or 0.0
+    if own >= OWN_CODE:
+        waits = sorted([*waits, (_there(summary), _own_code(summary))], key=lambda item: -item[0])
+    if waits:
         return f"No GPU was used: {_listed(waits)}."
     rest = f"waits for data, checkpoints and metrics take {_percent(lost)} of the time"
     return (
@@ -103,6 +113,18 @@ def _answer(summary: Summary, grave: bool, lost: float, ranks: int) -> str:
         if grave
         else f"Healthy: no GPU was used; {rest}."
     )
+
+
+def _there(summary: Summary) -> float:
+    """Return how much of the time the loop's own code takes: at one place where that is most of it, else in all."""
+    there, own = summary.own_code_there_share or 0.0, summary.own_code_share or 0.0
+    return there if there >= own / 2 else own
+
+
+def _own_code(summary: Summary) -> str:
+    if _there(summary) == summary.own_code_there_share:
+        return f"of the time goes into the loop's own code {summary.own_code_place}"
+    return "of the time goes into code of which nothing was recorded"
 
 
 def slowest(m: Measurements) -> Iterator[str]:
@@ -185,6 +207,7 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
     waits, lost = _waits_for_data(summary), _lost_to_data(summary)
     total = sum(summary.lost_shares.values())
     points, of = round((lost or 0.0) * 100), round(waits * 100)
+    yield from _own_code_beside_gpu(summary)
     if lost is None and waits < NAMED:
         yield (
             "Whether the GPU waits for data was not measured: the training thread takes its batches from no DataLoader "
@@ -225,6 +248,16 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
         yield "What else the GPU does was not measured."
     elif _unexplained(summary) >= 1 - UTILIZED:
         yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {TRACE}"
+
+
+def _own_code_beside_gpu(summary: Summary) -> Iterator[str]:
+    """Yield that the loop's own code may be what the GPU waits for, where that is more than waits for data."""
+    own = min(summary.own_code_there_share or 0.0, _unexplained(summary))
+    if own >= OWN_CODE and own > (_lost_to_data(summary) or 0.0):
+        yield (
+            f"NVML saw no kernel {1 - (summary.utilization_mean_share or 0.0):.0%} of the time, and the loop's own "
+            f"code {summary.own_code_place} takes {summary.own_code_there_share:.0%} of the time."
+        )
 
 
 def _left(summary: Summary, findings: tuple[Finding, ...]) -> dict[str, float]:
