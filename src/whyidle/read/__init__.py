@@ -10,6 +10,7 @@ from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Ignored, Run, Trace
 from whyidle.read.base import RECORD, FolderReader, Part, Progress, Reader, UnreadableError
 from whyidle.read.files import Found, find, rank_in_name
+from whyidle.read.jobs import one_job
 from whyidle.read.lives import latest
 
 __all__ = ["FolderReader", "Progress", "Reader", "load"]
@@ -24,11 +25,12 @@ def load(paths: str | Path | Sequence[str | Path], progress: Progress | None = N
     `Run.warnings` where that matters.
 
     Raises:
-        WhyIdleError: nothing under `paths` can be judged.
+        WhyIdleError: nothing under `paths` can be judged, or it is of several runs.
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     found = find(given)
     parts = _watched(found, progress)
+    one_job(parts)
     chosen = _read(found, progress)
     if not chosen.traces and not parts:
         raise _nothing(given, found)
