@@ -436,3 +436,21 @@ def test_the_writer_of_the_tests_writes_what_the_contract_says(tmp_path):
     assert log.value[0] == 3 << 56 | 8 << 32 | 77
     assert log.process.started == BEGAN
     assert load(tmp_path).nodes[0].wall - load(tmp_path).nodes[0].started == WALL
+
+
+def test_a_folder_that_goes_while_it_is_read_is_listed(tmp_path, process, monkeypatch):
+    side_by_side(tmp_path, name="a")
+    goes = side_by_side(tmp_path, name="b", seconds=900)
+    from whyidle.read import node
+
+    look = node.file_as
+
+    def go(path, kind, warnings):
+        if path.parent == goes:
+            shutil.rmtree(goes)
+        return look(path, kind, warnings)
+
+    monkeypatch.setattr(node, "file_as", go)
+    run = load(tmp_path)
+    assert [one.path for one in run.ignored] == [str(goes)]
+    assert len(run.logs) == 1

@@ -92,7 +92,7 @@ def _began(run: Sequence[Part]) -> int:
 
 def _line(run: Sequence[Part]) -> str:
     node = run[0].node
-    command = " ".join(node.command)
+    command = " ".join(" ".join(node.command).split())
     short = command if len(command) <= LONGEST else command[: LONGEST - 1] + "…"
     wall = _began(run)
     began = f", started {datetime.fromtimestamp(wall // NS, UTC):%Y-%m-%d %H:%M:%S} UTC" if wall else ""
