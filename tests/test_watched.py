@@ -137,6 +137,26 @@ def test_a_killed_job_says_so(tmp_path):
     assert "still runs" in diagnose(run_directory(tmp_path, told={"ended": None})).summary.verdict
 
 
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ({"mono_ns": BEGAN, "exit_code": 3, "signal": None}, "The job ended with exit code 3."),
+        ({"mono_ns": BEGAN, "exit_code": None, "signal": 9}, "The job was ended by signal 9 (SIGKILL)."),
+        ({"mono_ns": BEGAN, "exit_code": None, "signal": 99}, "The job was ended by signal 99."),
+        (None, "The job still runs, or its recording was cut off: judged as of 19 steps."),
+        ({"mono_ns": BEGAN, "exit_code": 0, "signal": None}, ""),
+    ],
+)
+def test_how_a_job_that_was_judged_ended(tmp_path, ended, said):
+    process = Process().setting("device", "cpu").train(20, data=40)
+    report = diagnose(run_directory(tmp_path, process, told={"ended": ended}))
+    assert report.judged
+    assert report.summary.verdict.endswith(said or "40% of each step waits for data.")
+    assert said in " ".join(render(report).split())
+    told = json.loads(render(report, "json"))["run"]["ended"]
+    assert told == {"exit_code": ended and ended["exit_code"], "signal": ended and ended["signal"]}
+
+
 def trace(steps=6, step=70, busy=60):
     """Return a Kineto trace of steps with one kernel each, launched by an operator; ms."""
     events = []

@@ -52,6 +52,7 @@ def judge(run: Run) -> Report:
     findings, unknown = ask(measured.measurements)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     said = [verdict(measured.measurements, ranked, summary), *watched.remarks(measured.measurements, summary)]
+    said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
     # a GPU that idles for no visible reason is not "nothing found"
     left = sum(unexplained(measured.measurements, ranked).values())
@@ -69,6 +70,7 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     summary = watched.summarize(Summary(""), measured.watched)
     ranks = max(info.world_size or 1, len(measured.watched.logs))
     said = [watched.verdict(summary, ranked, ranks), *watched.slowest(measured.measurements)]
+    said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
     return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked, ranks))
 
@@ -112,6 +114,7 @@ def run_info(run: Run, measured: Measured) -> RunInfo:
         gpus=measured.gpus,
         world_size=max(sizes, default=None),
         settings=measured.settings,
+        ended=watched.ended(run),
     )
 
 

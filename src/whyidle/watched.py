@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from whyidle.measure.step_log import WatchedJob
-from whyidle.model.evidence import Run
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, OWN_CODE, PHASES, UTILIZED, Finding, Summary
+from whyidle.model.evidence import Node, Run
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, OWN_CODE, PHASES, UTILIZED, Ended, Finding, Summary
 from whyidle.model.measurement import Measurements
 from whyidle.rules import all_rules
 
@@ -22,6 +22,11 @@ NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
 WAITS: Final = {"data_wait": "data", "checkpoint": "checkpoints", "evaluation": "evaluations"}  # by cause
 APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
+# As Linux numbers them, on which jobs are watched.
+SIGNALS: Final = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
+    10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 15: "SIGTERM", 24: "SIGXCPU",
+}  # fmt: skip
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
 
 
@@ -168,14 +173,14 @@ def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
 
 def nothing(run: Run) -> str:
     """Return why a watched job cannot be judged: what was seen of it, and what to do."""
-    ended = "".join(_ended(run))
+    ends = "".join(f" {said}" for said in end(run))
     missed = [text for node in run.nodes for text in node.not_captured]
     if missed:
         more = f" And {len(missed) - 1} more." if len(missed) > 1 else ""
-        return f"Cannot judge: {missed[0]}{more}{ended}"
+        return f"Cannot judge: {missed[0]}{more}{ends}"
     if not run.logs:
         return (
-            f"Cannot judge: no process of the job used PyTorch, as far as whyidle saw.{ended} It sees Python that is "
+            f"Cannot judge: no process of the job used PyTorch, as far as whyidle saw.{ends} It sees Python that is "
             "started without -I and -E and with the environment that it was given."
         )
     records = sum(len(log) for log in run.logs)
@@ -184,22 +189,42 @@ def nothing(run: Run) -> str:
     if not records:
         return (
             f"Cannot judge: {who}, but none trained: no batch, no backward pass and no step of an optimizer was "
-            f"seen.{ended} Run the command that trains."
+            f"seen.{ends} Run the command that trains."
         )
     return (
-        f"Cannot judge: {who}, but fewer than {FEWEST_STEPS} steps were seen ({records:,} records).{ended} "
+        f"Cannot judge: {who}, but fewer than {FEWEST_STEPS} steps were seen ({records:,} records).{ends} "
         "Let it run for longer."
     )
 
 
-def _ended(run: Run) -> Iterator[str]:
-    for node in run.nodes[:1]:
-        if node.signal:
-            yield f" The job was ended by signal {node.signal}."
-        elif node.exit_code:
-            yield f" The job ended with exit code {node.exit_code}."
-        elif node.ended is None:
-            yield " The job still runs, or its recording was cut off."
+def ended(run: Run) -> Ended | None:
+    """Return how a job ended; of several machines, how it ended on the one where it went worst."""
+    if not run.nodes:
+        return None
+
+    def grave(node: Node) -> int:
+        return 3 if node.signal else 2 if node.exit_code else 1 if node.ended is None else 0
+
+    worst = max(run.nodes, key=grave)
+    return Ended(worst.exit_code, worst.signal)
+
+
+def end(run: Run, steps: int | None = None) -> Iterator[str]:
+    """Yield how a job ended, where it did not just come to its end; `steps`: that are judged of it."""
+    how = ended(run)
+    if how is None:
+        return
+    if how.signal:
+        yield f"The job was ended by signal {how.signal}{_signal_name(how.signal)}."
+    elif how.exit_code:
+        yield f"The job ended with exit code {how.exit_code}."
+    elif how.exit_code is None:
+        judged = "" if steps is None else f": judged as of {steps:,} step{'' if steps == 1 else 's'}"
+        yield f"The job still runs, or its recording was cut off{judged}."
+
+
+def _signal_name(number: int) -> str:
+    return f" ({SIGNALS[number]})" if number in SIGNALS else ""
 
 
 def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:

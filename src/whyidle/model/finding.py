@@ -281,6 +281,14 @@ class GpuCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job that was watched ended: by an exit code or a signal; neither while it runs, or where nobody saw it."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
     """What was judged."""
 
@@ -289,6 +297,7 @@ class RunInfo:
     gpus: tuple[GpuCount, ...] = ()
     world_size: int | None = None
     settings: Mapping[str, Value] = field(default_factory=dict)
+    ended: Ended | None = None  # None: it was not watched
 
 
 @dataclass(frozen=True, slots=True)

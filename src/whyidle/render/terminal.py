@@ -22,12 +22,14 @@ from whyidle.render.words import clean, duration, gpu_name, percent, plural, rat
 
 # A screen has 40 lines; 36 leave room for the command and the prompt. The first of these that fits is shown.
 SCREEN = 36
-ROOMS = tuple(
-    Room(full, seen, change=3, others=others)
-    for full in (3, 2, 1)
-    for seen, others in ((2, True), (1, True), (0, True), (0, False))
+ROOMS = (
+    *(
+        Room(full, 6, seen, brief=True, others=others)
+        for full in (3, 2, 1)
+        for seen, others in ((2, True), (1, True), (0, True), (0, False))
+    ),
+    *(Room(1, most, 0, brief=True, others=False) for most in (5, 4, 3, 2)),
 )
-_MOST_FINDINGS = 6  # by default, in full or not
 _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 
 _FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
@@ -181,7 +183,7 @@ def _device(device: DeviceBusy, devices: tuple[DeviceBusy, ...]) -> str:
 
 def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
     findings = report.findings
-    shown = findings if room.full is None else findings[:_MOST_FINDINGS]
+    shown = findings[: room.most]
     full = 0
     apart = True
     for number, finding in enumerate(shown, start=1):
