@@ -157,6 +157,27 @@ def test_how_a_job_that_was_judged_ended(tmp_path, ended, said):
     assert told == {"exit_code": ended and ended["exit_code"], "signal": ended and ended["signal"]}
 
 
+def test_steps_of_several_batches_are_said_to_be(tmp_path):
+    process = Process().setting("device", "cpu")
+    for _ in range(21):
+        for _ in range(4):
+            process.batch(10)
+            process.forward(10)
+            process.backward(10)
+        process.step(10)
+    report = diagnose(run_directory(tmp_path, process))
+    assert "20 optimizer steps of 80 batches" in render(report)
+
+
+def test_a_finding_that_is_less_than_the_wait_says_why(tmp_path):
+    process = Process().setting("device", "cpu").train(30, data=400)
+    machine = {"cpus": 2, "cpus_allowed": [0, 1]}
+    report = diagnose(run_directory(tmp_path, process, told={"machine": machine}))
+    assert report.summary.verdict == "No GPU was used: 87% of each step waits for data."
+    finding = next(finding for finding in report.findings if finding.rule == "input.workers_zero")
+    assert finding.message.endswith("of the time, as workers can take that much of a wait of 87%.")
+
+
 def trace(steps=6, step=70, busy=60):
     """Return a Kineto trace of steps with one kernel each, launched by an operator; ms."""
     events = []

@@ -55,6 +55,7 @@ def summarize(summary: Summary, job: WatchedJob) -> Summary:
         tokens_per_s=number("tokens_per_s"),
         startup_s=number("startup_s"),
         utilization_mean_share=number("utilization_mean_share"),
+        batches_per_step=number("loader_batches_per_step"),
         own_code_share=number("host_gaps_share"),
         own_code_place=str(told.get("host_gap", "")),
         own_code_there_share=number("host_gap_share"),

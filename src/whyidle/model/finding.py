@@ -258,6 +258,7 @@ class Summary:
     tokens_per_s: float | None = None
     startup_s: float | None = None
     utilization_mean_share: float | None = None  # by NVML's samples
+    batches_per_step: float | None = None  # that training takes from its loader; several where gradients accumulate
     own_code_share: float | None = None  # of watched: code of the loop of which nothing is recorded
     own_code_place: str = ""  # where in the loop most of that lies
     own_code_there_share: float | None = None  # of watched: the part of it that does

@@ -32,6 +32,7 @@ ROOMS = (
 )
 _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 
+_SEVERAL = 1.5  # batches per step
 _FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
 
 # One column each, so that nothing moves.
@@ -121,7 +122,7 @@ def _facts(report: Report) -> list[str]:
     elif ranks:
         facts.append(plural(ranks, "rank"))
     if summary.steps:
-        facts.append(plural(summary.steps, "step"))
+        facts.append(_steps(summary.steps, summary))
     if summary.step_time_s is not None:
         median, mean = summary.step_time_s, summary.step_time_mean_s
         differ = mean is not None and abs(mean - median) > _FAR * median
@@ -130,6 +131,14 @@ def _facts(report: Report) -> list[str]:
         facts.append(f"{duration(summary.window_s)} recorded")
     facts += [f"{rate(number)} {what}/s" for number, what in _rates(summary)]
     return facts
+
+
+def _steps(count: int, summary: Summary) -> str:
+    """Return how many steps were judged, and of how many batches where a step takes several."""
+    each = summary.batches_per_step or 0.0
+    if each < _SEVERAL or summary.steps_from != "Optimizer.step":
+        return plural(count, "step")
+    return f"{plural(count, 'optimizer step')} of {round(count * each):,} batches"
 
 
 def _rates(summary: Summary) -> Iterator[tuple[float, str]]:

@@ -52,7 +52,7 @@ class WorkersZero(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         watched = "lost_data_zero_share" in m
         wait = m.one("lost_data_zero_share" if watched else "idle_loader_zero_share")
-        lost = m.number(wait.name)
+        lost = waited = m.number(wait.name)
         if watched:
             plan = loader_model.plan(m, lost)
             seen = (
@@ -67,8 +67,9 @@ class WorkersZero(Rule):
             idle, loading = m.get("gpu_idle_share", lost), m.get("data_wait_share", lost)
             seen = f"enumerate(DataLoader) covers {lost * 100:.0f} of the {idle * 100:.0f} points of idle time"
             workers = self._workers(loading, lost)
+        part = f", as workers can take that much of a wait of {waited:.0%}" if f"{waited:.0%}" != f"{lost:.0%}" else ""
         yield from self.finding(
-            f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the time.",
+            f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the time{part}.",
             lost_share=lost,
             confidence=self.confidence,
             seen=seen,
