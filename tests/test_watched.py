@@ -178,6 +178,19 @@ def test_a_finding_that_is_less_than_the_wait_says_why(tmp_path):
     assert finding.message.endswith("of the time, as workers can take that much of a wait of 87%.")
 
 
+def test_a_watched_job_is_not_told_to_be_watched(tmp_path):
+    report = diagnose(job(tmp_path / "cpu", device="cpu", data=40))
+    assert report.unknown == ()
+    assert "not judged" not in render(report, everything=True)
+    report = diagnose(job(tmp_path / "gpu", data=40, idle=38))
+    assert report.unknown
+    assert not [one.how for one in report.unknown if "run the job under" in one.how]
+    process = Process().setting("device", "cuda:0").train(60, data=40, idle=38)
+    report = diagnose(run_directory(tmp_path / "none", process, told={"nvml": "no NVIDIA driver"}))
+    hows = {one.rule: one.how for one in report.unknown}
+    assert hows["hw.power_cap"] == "make NVML answer on the job's machine (no NVIDIA driver)"
+
+
 def trace(steps=6, step=70, busy=60):
     """Return a Kineto trace of steps with one kernel each, launched by an operator; ms."""
     events = []

@@ -49,7 +49,7 @@ def judge(run: Run) -> Report:
         summary = hollow(summary) if refusal.hollow else summary
         summary = replace(summary, verdict=f"Cannot judge: {refusal.message}")
         return Report(info, summary, warnings=tuple(warnings), detail=measured.detail, judged=False)
-    findings, unknown = ask(measured.measurements)
+    findings, unknown = ask(measured.measurements, watched.done(run, measured.watched))
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     said = [verdict(measured.measurements, ranked, summary), *watched.remarks(measured.measurements, summary)]
     said += watched.end(run, summary.steps)
@@ -65,9 +65,10 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     info = run_info(run, measured)
     if not measured.watched.logs:
         return Report(info, Summary(watched.nothing(run)), warnings=warnings, judged=False)
-    findings, unknown = ask(measured.measurements)
+    findings, unknown = ask(measured.measurements, watched.done(run, measured.watched))
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = watched.summarize(Summary(""), measured.watched)
+    unknown = [] if summary.on_gpu is False else unknown  # what is left to record takes a GPU
     ranks = max(info.world_size or 1, len(measured.watched.logs))
     said = [watched.verdict(summary, ranked, ranks), *watched.slowest(measured.measurements)]
     said += watched.end(run, summary.steps)

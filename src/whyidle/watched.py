@@ -13,7 +13,7 @@ from typing import Final
 from whyidle.measure.step_log import WatchedJob
 from whyidle.model.evidence import Node, Run
 from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, OWN_CODE, PHASES, UTILIZED, Ended, Finding, Summary
-from whyidle.model.measurement import Measurements
+from whyidle.model.measurement import LINUX, LOG, LOG_CUDA, LOG_GPU, LOG_WORKERS, Measurements
 from whyidle.rules import all_rules
 
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
@@ -60,6 +60,15 @@ def summarize(summary: Summary, job: WatchedJob) -> Summary:
         own_code_place=str(told.get("host_gap", "")),
         own_code_there_share=number("host_gap_share"),
     )
+
+
+def done(run: Run, job: WatchedJob) -> dict[str, str]:
+    """Return the ways to measure that a job that was watched has gone, and what else they take; empty: nothing."""
+    if not job.logs:
+        return {}
+    silent = next((node.nvml for node in run.nodes if node.nvml != "ok"), "")
+    nvml = f"make NVML answer on the job's machine ({silent})" if silent else ""
+    return {LOG: "", LOG_WORKERS: "", LOG_CUDA: "", LINUX: "", LOG_GPU: nvml}
 
 
 def enough(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> bool:
