@@ -70,7 +70,8 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     summary = watched.summarize(Summary(""), measured.watched)
     unknown = [] if summary.on_gpu is False else unknown  # what is left to record takes a GPU
     ranks = max(info.world_size or 1, len(measured.watched.logs))
-    said = [watched.verdict(summary, ranked, ranks), *watched.slowest(measured.measurements)]
+    verdict_ = watched.verdict(summary, ranked, ranks, traced=bool(run.traces))
+    said = [verdict_, *watched.slowest(measured.measurements)]
     said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
     return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked, ranks))

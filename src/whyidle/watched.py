@@ -28,6 +28,7 @@ SIGNALS: Final = {
     10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 15: "SIGTERM", 24: "SIGXCPU",
 }  # fmt: skip
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
+EMPTY: Final = "Nor does its trace, in which there is nothing of the GPU."
 
 
 def summarize(summary: Summary, job: WatchedJob) -> Summary:
@@ -88,10 +89,17 @@ def spoken(summary: Summary, findings: tuple[Finding, ...]) -> bool:
     return sum(_left(summary, findings).values()) < MEDIUM
 
 
-def verdict(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> str:
-    """Return the judgement on a job of `ranks` of which there is no trace of the GPU, the answer first."""
+def verdict(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1, *, traced: bool = False) -> str:
+    """Return the judgement on a job of which there is no trace of the GPU, the answer first.
+
+    Args:
+        summary: of its logs.
+        findings: on it.
+        ranks: that it has.
+        traced: there is a trace, of other things than the GPU.
+    """
     grave = any(finding.severity != "low" for finding in findings)
-    said = _answer(summary, grave, sum(summary.lost_shares.values()), ranks)
+    said = _answer(summary, grave, sum(summary.lost_shares.values()), ranks, EMPTY if traced else TRACE)
     if not grave and not spoken(summary, findings):
         said += f" {_unspoken(summary, findings)}"
     return said
@@ -103,9 +111,9 @@ def _unspoken(summary: Summary, findings: tuple[Finding, ...]) -> str:
     return f"No finding says what to change about {sum(left.values()):.0%} of the time ({named}): not judged."
 
 
-def _answer(summary: Summary, grave: bool, lost: float, ranks: int) -> str:
+def _answer(summary: Summary, grave: bool, lost: float, ranks: int, more: str) -> str:
     if summary.on_gpu:
-        return " ".join(_on_gpu(summary, grave, ranks))
+        return " ".join(_on_gpu(summary, grave, ranks, more))
     if summary.on_gpu is None:
         wait = summary.host_shares.get("data", 0.0)
         return (
@@ -237,8 +245,8 @@ def _signal_name(number: int) -> str:
     return f" ({SIGNALS[number]})" if number in SIGNALS else ""
 
 
-def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
-    """Yield the sentences on a job on a GPU of which only the host's side was recorded."""
+def _on_gpu(summary: Summary, grave: bool, ranks: int, more: str) -> Iterator[str]:
+    """Yield the sentences on a job on a GPU of which only the host's side was recorded; `more` is how more is known."""
     waits, lost = _waits_for_data(summary), _lost_to_data(summary)
     total = sum(summary.lost_shares.values())
     points, of = round((lost or 0.0) * 100), round(waits * 100)
@@ -271,7 +279,7 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
             f"Healthy: the {hardly}" if ranks == 1 else f"The {hardly} How long ranks wait for each other is not known:"
         )
         if ranks > 1:
-            yield f"NVML counts that as work. {TRACE}"
+            yield f"NVML counts that as work. {more}"
     else:
         yield f"The GPU waits for data {_percent(lost)} of the time."
     others = {name: share for name, share in summary.lost_shares.items() if not name.startswith("data")}
@@ -282,7 +290,7 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int) -> Iterator[str]:
     if used is None:
         yield "What else the GPU does was not measured."
     elif _unexplained(summary) >= 1 - UTILIZED:
-        yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {TRACE}"
+        yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {more}"
 
 
 def _own_code_beside_gpu(summary: Summary) -> Iterator[str]:

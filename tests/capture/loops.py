@@ -335,14 +335,23 @@ def saves():
     dcp.save({"model": model.state_dict()}, checkpoint_id="dcp", no_dist=True)
 
 
-def fsdp2():
+def meet(name):
+    """Start the processes' group; one that was not told of others is alone."""
     import torch.distributed as dist
+
+    rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group("gloo", init_method=f"file://{Path(name).resolve()}", rank=rank, world_size=size)
+    return dist
+
+
+def fsdp2():
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist = meet("fsdp2")
     model = net()
-    mesh = init_device_mesh("cpu", (1,))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for layer in (model[0], model[2], model):
         fully_shard(layer, mesh=mesh)
     train(DataLoader(data, 32), model, torch.optim.AdamW(model.parameters()))
@@ -350,9 +359,7 @@ def fsdp2():
 
 
 def ddp():
-    import torch.distributed as dist
-
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist = meet("ddp")
     train(DataLoader(data, 32), nn.parallel.DistributedDataParallel(net()))
     dist.destroy_process_group()
 
@@ -367,7 +374,7 @@ def compiled_in_place():
     train(DataLoader(data, 32), model)
 
 
-def huggingface():
+def trainer(callbacks=(), **more):
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
     config = GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=128, n_positions=32, bos_token_id=0, eos_token_id=0)
@@ -376,20 +383,75 @@ def huggingface():
         "huggingface",
         per_device_train_batch_size=4,
         per_device_eval_batch_size=4,
-        gradient_accumulation_steps=2,
-        max_steps=8,
         report_to=[],
-        save_strategy="steps",
-        save_steps=4,
-        eval_strategy="steps",
-        eval_steps=4,
         disable_tqdm=True,
         use_cpu=True,
+        **more,
     )
-    Trainer(GPT2LMHeadModel(config), arguments, train_dataset=rows, eval_dataset=rows[:8]).train()
+    callbacks = list(callbacks)
+    Trainer(GPT2LMHeadModel(config), arguments, train_dataset=rows, eval_dataset=rows[:8], callbacks=callbacks).train()
 
 
-def lightning():
+def huggingface():
+    every = {"save_strategy": "steps", "save_steps": 4, "eval_strategy": "steps", "eval_steps": 4}
+    trainer(gradient_accumulation_steps=2, max_steps=8, **every)
+
+
+def beside_ours(train):
+    """Return how many events the job's own profiler gets alone, how many beside our window, and what became of that."""
+    from _whyidle import facts, profiler
+
+    window = profiler._window
+    window._over = True
+    alone = train()
+    window.reset()
+    beside = train()
+    if window._export is not None:
+        window._export.join()
+    return alone, beside, facts.document()["profile"]
+
+
+# Begins two steps after our window.
+LATE = {"wait": 12, "warmup": 1, "active": 3, "repeat": 1}
+
+
+def huggingface_profiler():
+    from transformers import TrainerCallback
+
+    class Step(TrainerCallback):
+        def __init__(self, profile):
+            self.profile = profile
+
+        def on_step_end(self, *_, **__):
+            self.profile.step()
+
+    def train():
+        got = []
+        schedule = torch.profiler.schedule(**LATE)
+        ready = lambda profile: got.append(len(profile.events()))  # noqa: E731
+        with torch.profiler.profile(schedule=schedule, on_trace_ready=ready) as profile:
+            trainer([Step(profile)], max_steps=20, save_strategy="no")
+        return got
+
+    return beside_ours(train)
+
+
+def lightning_profiler():
+    from lightning.pytorch.profilers import PyTorchProfiler
+
+    def train():
+        got = []
+        ready = lambda profile: got.append(len(profile.events()))  # noqa: E731
+        schedule = torch.profiler.schedule(**LATE)
+        lightning(
+            PyTorchProfiler("lightning", on_trace_ready=ready, export_to_chrome=False, schedule=schedule), max_epochs=2
+        )
+        return got
+
+    return beside_ours(train)
+
+
+def lightning(profiler=None, max_epochs=1):
     import lightning
 
     class Module(lightning.LightningModule):
@@ -407,7 +469,8 @@ def lightning():
             return torch.optim.Adam(self.parameters())
 
     trainer = lightning.Trainer(
-        max_epochs=1,
+        max_epochs=max_epochs,
+        profiler=profiler,
         logger=False,
         enable_progress_bar=False,
         accelerator="cpu",
@@ -439,15 +502,15 @@ def written():
 
 
 def main(marks, *loops):
-    parts = {}
+    parts, results = {}, {}
     for name in loops:
         before = written()
         failed = ""
         try:
-            globals()[name]()
+            results[name] = globals()[name]()
         except Exception:  # noqa: BLE001 - the test shows it
             failed = traceback.format_exc()
-        parts[name] = [before, written(), failed]
+        parts[name] = [before, written(), failed, results.get(name)]
     Path(marks).write_text(json.dumps(parts), "utf-8")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from textwrap import dedent
@@ -30,6 +31,48 @@ BROKEN = f"""
     hooks.after_iterate(fail)
     torch.save(1, "one.pt")
     job.main(3)
+"""
+HANDLED = f"""
+    import functools, signal, sys
+    sys.path.insert(0, {FOLDER!r})
+    import torch, job
+    from _whyidle import backward, forward, hooks, loader, optimizer, record, save, scaler, settings
+
+    class Late(Exception):
+        pass
+
+    class Handler:
+        def __call__(self, number, frame):
+            raise Late("time is up")
+
+    handlers = Handler(), functools.partial(Handler.__call__, None), lambda number, frame: Handler()(number, frame)
+    heard = []
+
+    def late(*_, **__):
+        signal.raise_signal(signal.SIGALRM)
+
+    def trained():
+        try:
+            job.main(3)
+            torch.save(1, "one.pt")
+        except Late:
+            return False
+        return True
+
+    trained()
+    places = (loader, "number_of"), (loader, "size_of"), (optimizer, "_entry"), (save, "_argument"), (save, "_position")
+    for number, (owner, name) in enumerate(places):
+        signal.signal(signal.SIGALRM, handlers[number % 3])
+        before = getattr(owner, name)
+        setattr(owner, name, late)
+        heard.append(trained())
+        setattr(owner, name, before)
+    for add in (hooks.after_step, lambda late: hooks.around("wait").append((late, late)), hooks.after_iterate):
+        add(late)
+        heard.append(trained())
+        del hooks._after_step[-1:], hooks.waits[-1:], hooks._after_iterate[-1:]
+    assert heard == [False] * 8, heard
+    assert record.errors() == 0
 """
 CALLBACKS = f"""
     import sys
@@ -85,6 +128,48 @@ def test_mistakes_in_our_hooks_are_noted_and_the_job_goes_on(recorded: Path, tmp
     job = injecting.python(script(tmp_path, BROKEN), env=env, cwd=tmp_path)
     assert (job.returncode, job.stdout, job.stderr) == (0, *TRAINED)
     assert reading.errors(recorded).count("a mistake of ours") > 5
+
+
+def test_all_looks_at_once_where_warnings_are_errors(recorded: Path, tmp_path: Path) -> None:
+    """Loaders with workers and the look at them, saves, a compiled model, autocast and the profiler's window."""
+    code = """
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        torch.set_num_threads(1)
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        compiled = torch.compile(model, backend="eager")
+        scaler = torch.amp.GradScaler("cpu")
+        for batch, in DataLoader(TensorDataset(torch.ones(60, 4)), 2, num_workers=1):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = compiled(batch).float().sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.save(model.state_dict(), "one.pt")
+        print("trained")
+    """
+    path, env = script(tmp_path, code), injecting.environment(recorded, trace_after=10, workers=True)
+    job = injecting.python("-W", "error", path, env=env, cwd=tmp_path)
+    assert (job.returncode, job.stdout, job.stderr) == (0, "trained\n", "")
+    assert reading.errors(recorded) == ""
+    (ring,) = reading.rings(recorded)
+    counts = ring.counts("COUNT", "WATCH", "PROFILE")
+    assert counts == {
+        "ITERATE": 1, "BATCH": 30, "END": 1, "FORWARD": 30, "BACKWARD": 30, "STEP": 30, "SCALE": 30, "SAVE": 1,
+    }  # fmt: skip
+    (facts,) = recorded.glob("*.facts.json")
+    assert json.loads(facts.read_text("utf-8"))["profile"]["state"] == "done"
+    assert len(list(recorded.glob("trace-rank0-*.json.gz"))) == 1
+    (worker,) = recorded.glob("*.worker-0-0.json")
+    assert json.loads(worker.read_text("utf-8"))["fetches"] == 30
+
+
+def test_what_a_signal_handler_of_the_job_raises_in_our_hooks_is_the_jobs(recorded: Path, tmp_path: Path) -> None:
+    """As PyTorch's own does, which tells of a worker that has died: to swallow that would hang the job."""
+    job = injecting.python(script(tmp_path, HANDLED), env=injecting.environment(recorded, trace=False), cwd=tmp_path)
+    assert job.returncode == 0, job.stderr
+    assert reading.errors(recorded) == ""
 
 
 def test_callbacks_hear_of_steps_waits_and_loaders(recorded: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 from textwrap import dedent
 
 import pytest
@@ -30,6 +31,12 @@ def script(folder: Path, text: str, name: str = "script.py") -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> CompletedProcess[str]:
+    """Return what a job says that nobody watches."""
+    return injecting.python(JOB, "3", env=injecting.bare_environment(), cwd=tmp_path_factory.mktemp("bare"))
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -42,9 +49,10 @@ def script(folder: Path, text: str, name: str = "script.py") -> Path:
     ],
     ids=["script", "module", "code", "no user site", "warnings are errors", "no docstrings"],
 )
-def test_a_job_is_recorded_and_nothing_shows(command: tuple[str, ...], recorded: Path, tmp_path: Path) -> None:
+def test_a_job_is_recorded_and_nothing_shows(
+    command: tuple[str, ...], bare: CompletedProcess[str], recorded: Path, tmp_path: Path
+) -> None:
     user = str(JOB.parent)
-    bare = injecting.python(*command, env={**injecting.bare_environment(), "PYTHONPATH": user}, cwd=tmp_path)
     job = injecting.python(*command, env=injecting.environment(recorded, user, trace=False), cwd=tmp_path)
     assert bare.returncode == 0
     assert (job.returncode, job.stdout, job.stderr) == (0, bare.stdout, bare.stderr)
@@ -244,6 +252,8 @@ def test_ranks_that_fork_from_a_rank_have_a_ring_each(recorded: Path, tmp_path: 
 
 WORKERS = """
     import sys, torch
+    sys.path.insert(0, {folder!r})
+    import job  # which leaves out torch.compile
     from torch.utils.data import DataLoader, Dataset
 
     class Nested(Dataset):
@@ -267,7 +277,7 @@ WORKERS = """
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 def test_workers_have_no_ring(method: str, recorded: Path, tmp_path: Path) -> None:
-    path = script(tmp_path, WORKERS.format(method=method))
+    path = script(tmp_path, WORKERS.format(method=method, folder=str(JOB.parent)))
     job = injecting.python(path, env=injecting.environment(recorded, trace=False), cwd=tmp_path)
     assert job.returncode == 0, job.stderr
     (ring,) = reading.rings(recorded)

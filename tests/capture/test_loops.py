@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,11 +50,10 @@ EXPECTED: dict[str, dict[str, int]] = {
     "raising": {**DATA, "FORWARD": 10, "BACKWARD": 7, "STEP": 7},
     "recompute": {**DATA, **STEPS},
     "saves": {"SAVE": 6},
-    "ddp": {**DATA, **STEPS},
-    "fsdp2": {**DATA, **STEPS},
     "compiled": {**DATA, **STEPS},
     "compiled_in_place": {**DATA, **STEPS},
 }
+RANKS: dict[str, dict[str, int]] = {"ddp": {**DATA, **STEPS}, "fsdp2": {**DATA, **STEPS}}  # of each of two
 FRAMEWORKS: dict[str, dict[str, int]] = {
     "accelerate": {**DATA, **STEPS, "STEP": 5},
     # Two batches of a sanity check and two of a validation; it does not ask for a batch more than there are.
@@ -61,7 +63,11 @@ FRAMEWORKS: dict[str, dict[str, int]] = {
         "ITERATE": 3, "BATCH": 20, "END": 3, "FORWARD": 20, "BACKWARD": 16, "STEP": 8, "RANGE": 4, "SAVE": 10,
     },
 }  # fmt: skip
+PROFILERS = ("lightning_profiler", "huggingface_profiler")
+Frameworks = tuple[dict[str, tuple[Record, ...]], dict[str, Any], str]
 NEEDS = {
+    "lightning_profiler": "lightning",
+    "huggingface_profiler": "transformers",
     "web_loader": "webdataset",
     "stateful": "torchdata",
     "stateful_workers": "torchdata",
@@ -76,31 +82,55 @@ def installed(loop: str) -> bool:
     return loop not in NEEDS or importlib.util.find_spec(NEEDS[loop]) is not None
 
 
-def run(folder: Path, loops: dict[str, dict[str, int]]) -> dict[str, tuple[Record, ...]]:
-    """The records of each loop; all run in one process, one after the other."""
+def run(
+    folder: Path, loops: Iterable[str], **options: Any
+) -> tuple[dict[str, tuple[Record, ...]], dict[str, Any], str]:
+    """The records of each loop, what it returned, and stderr; all run in one process, one after the other."""
     chosen = [loop for loop in loops if installed(loop)]
     recorded, work = folder / "recorded", folder / "work"
     recorded.mkdir()
     work.mkdir()
-    job = injecting.python(LOOPS, "marks.json", *chosen, env=injecting.environment(recorded, trace=False), cwd=work)
+    job = injecting.python(LOOPS, "marks.json", *chosen, env=injecting.environment(recorded, **options), cwd=work)
     assert job.returncode == 0, job.stderr
     assert reading.errors(recorded) == ""
     (ring,) = reading.rings(recorded)
-    parts = {}
-    for loop, (first, last, failed) in json.loads((work / "marks.json").read_text("utf-8")).items():
+    parts, results = {}, {}
+    for loop, (first, last, failed, result) in json.loads((work / "marks.json").read_text("utf-8")).items():
         assert not failed, f"{loop}: {failed}"
         parts[loop] = ring.records[first:last]
-    return parts
+        results[loop] = result
+    return parts, results, job.stderr
 
 
 @pytest.fixture(scope="module")
 def loops(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Record, ...]]:
-    return run(tmp_path_factory.mktemp("loops"), EXPECTED)
+    return run(tmp_path_factory.mktemp("loops"), EXPECTED, trace=False)[0]
 
 
 @pytest.fixture(scope="module")
-def frameworks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Record, ...]]:
-    return run(tmp_path_factory.mktemp("frameworks"), FRAMEWORKS)
+def frameworks(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, tuple[Record, ...]], dict[str, Any], str]:
+    return run(tmp_path_factory.mktemp("frameworks"), [*FRAMEWORKS, *PROFILERS], trace_after=10)
+
+
+def test_every_event_of_two_ranks_is_recorded_once(tmp_path: Path) -> None:
+    recorded, work = tmp_path / "recorded", tmp_path / "work"
+    recorded.mkdir()
+    work.mkdir()
+
+    def rank(number: int) -> None:
+        env = {**injecting.environment(recorded, trace=False), "RANK": str(number), "WORLD_SIZE": "2"}
+        job = injecting.python(LOOPS, f"marks{number}.json", *RANKS, env=env, cwd=work)
+        assert job.returncode == 0, job.stderr
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(rank, range(2)))
+    assert reading.errors(recorded) == ""
+    for number, ring in enumerate(sorted(reading.rings(recorded), key=lambda ring: ring.header["rank"])):
+        assert (ring.header["rank"], ring.header["world_size"]) == (number, 2)
+        marks = json.loads((work / f"marks{number}.json").read_text("utf-8"))
+        for loop, (first, last, failed, _) in marks.items():
+            assert not failed, f"{loop}: {failed}"
+            assert reading.count(ring.records[first:last], "COUNT", "WATCH", "PROFILE") == RANKS[loop]
 
 
 @pytest.mark.parametrize("loop", EXPECTED)
@@ -111,10 +141,23 @@ def test_every_event_of_a_loop_is_recorded_once(loop: str, loops: dict[str, tupl
 
 
 @pytest.mark.parametrize("loop", FRAMEWORKS)
-def test_every_event_of_a_framework_is_recorded_once(loop: str, frameworks: dict[str, tuple[Record, ...]]) -> None:
+def test_every_event_of_a_framework_is_recorded_once(loop: str, frameworks: Frameworks) -> None:
     if not installed(loop):
         pytest.skip(f"{NEEDS[loop]} is not installed")
-    assert reading.count(frameworks[loop], "COUNT", "WATCH", "PROFILE") == FRAMEWORKS[loop]
+    assert reading.count(frameworks[0][loop], "COUNT", "WATCH", "PROFILE") == FRAMEWORKS[loop]
+
+
+@pytest.mark.parametrize("loop", PROFILERS)
+def test_the_profiler_of_a_framework_gets_all_of_its_events(loop: str, frameworks: Frameworks) -> None:
+    """It begins inside our window or just before, as Lightning counts steps of evaluations: ours gives way."""
+    if not installed(loop):
+        pytest.skip(f"{NEEDS[loop]} is not installed")
+    alone, beside, ours = frameworks[1][loop]
+    assert len(alone) == 1
+    assert alone[0] > 100
+    assert beside == alone
+    assert ours["why"] == "the job's own profiler started"
+    assert (ours["state"], ours["steps"]) in {("skipped", 0), ("done", 1), ("done", 2)}
 
 
 def of(kind: str, records: tuple[Record, ...]) -> list[Record]:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-DEADLINE_S = 90.0  # for a job that hangs to be a failure, not a wait
+DEADLINE_S = 300.0  # for a job that hangs to be a failure, not a wait; busy machines are ten times as slow
 
 # `whyidle run` measures jobs on Linux only: elsewhere these modules cannot even be imported.
 collect_ignore_glob = [] if sys.platform == "linux" else ["test_*.py"]
@@ -45,6 +46,13 @@ class Ran:
     def ours(self) -> str:
         """Return our own lines on standard error."""
         return "".join(line for line in self.err.splitlines(True) if line.startswith(("whyidle: ", "hint: ")))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)
 
 
 class Running:

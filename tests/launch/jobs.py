@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+import types
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -29,6 +30,13 @@ class Killed(torch.utils.data.Dataset):
         return torch.ones(4)
 
 
+def lighten():
+    """Leave out torch.compile, which the first optimizer imports, in half of a short job's time."""
+    torch._dynamo = sys.modules["torch._dynamo"] = types.ModuleType("torch._dynamo")
+    torch._dynamo.disable = lambda function, *_, **__: function
+    torch._dynamo.graph_break = lambda: None
+
+
 def train(steps, dataset=None, workers=0, pause_s=0.0):
     """Make some steps, and say so."""
     model = torch.nn.Linear(4, 4)
@@ -44,6 +52,7 @@ def train(steps, dataset=None, workers=0, pause_s=0.0):
 
 def rank(number, steps):
     """Train as a rank that torch.multiprocessing started."""
+    lighten()
     os.environ.update(RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE="2")
     train(steps)
 
@@ -93,27 +102,57 @@ def again(steps):
 
 
 def perish(steps):
-    """Train in two ranks: one is killed, the other hangs, and the parent waits."""
+    """Train in three ranks: one hangs, one is killed, the last goes on, and the parent waits."""
     pids = []
-    for number in range(2):
+    for number in range(3):
         pid = os.fork()
         if not pid:
             rank(number, steps)
-            os.kill(os.getpid(), signal.SIGKILL if number else signal.SIGSTOP)
+            if number < 2:
+                os.kill(os.getpid(), signal.SIGKILL if number else signal.SIGSTOP)
+            while not os.path.exists("killed"):
+                time.sleep(0.02)
+            train(steps + 1)
+            os._exit(0)
         pids.append(pid)
-    os.waitpid(pids[1], 0)
     os.waitpid(pids[0], os.WUNTRACED)
+    os.waitpid(pids[1], 0)
+    with open("killed", "w"):
+        pass
+    os.waitpid(pids[2], 0)
     print("hangs", flush=True)
     os.waitpid(pids[0], 0)
+
+
+def notebook(steps):
+    """Train with Accelerate as a cell of a notebook does, which forks its ranks."""
+    from accelerate import notebook_launcher
+
+    os.environ["ACCELERATE_USE_CPU"] = "true"
+    notebook_launcher(
+        accelerated, (steps,), num_processes=2, use_port="0", rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0"
+    )
+
+
+def fill(steps):
+    """Train, then take more memory than there is."""
+    train(steps)
+    kept = []
+    while True:
+        kept.append(b"x" * (1 << 24))
 
 
 def main():
     steps = int(sys.argv[1])
     what = sys.argv[2] if len(sys.argv) > 2 else "plain"
+    if steps < 20 and what not in {"accelerated", "distributed", "notebook"}:  # else the profiler needs it
+        lighten()
     if what == "plain":
         train(steps)
     elif what == "slow":
         train(steps, pause_s=0.05)
+    elif what == "workers":
+        train(steps, workers=1)
     elif what == "worker-killed":
         train(steps, Killed(), workers=1)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import struct
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.launch.conftest import Ran, Start, environment
+from tests.launch.conftest import Ran, Start, environment, wait_for
 from whyidle.model.evidence import Record
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -89,6 +90,14 @@ def test_ranks_of_accelerate(start: Start) -> None:
     ran = start("sh", "-c", both, options=QUIET, env=ENV).end()
     assert ran.code == 0, ran.err
     assert steps(ran) == [7, 9, 9]
+
+
+def test_ranks_of_a_notebook(start: Start) -> None:
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    ran = start(sys.executable, JOB, "6", "notebook", options=QUIET, env=ENV).end()
+    assert ran.code == 0, ran.err
+    assert steps(ran) == [6, 6]
+    assert sorted((told["rank"], told["world_size"]) for told, _ in logs(ran)) == [(0, 2), (1, 2)]
 
 
 def test_ranks_of_multiprocessing(start: Start) -> None:
@@ -179,18 +188,75 @@ def test_ctrl_c_in_training(start: Start) -> None:
 
 
 def wait_for_steps(folder: Path) -> None:
-    from tests.launch.test_process import wait_for
-
     wait_for(lambda: any(path.stat().st_size > 4096 + 32 * 20 for path in folder.glob("node-*/*.events")))
 
 
-def test_a_rank_is_killed_and_another_hangs(start: Start) -> None:
+def test_one_rank_hangs_one_is_killed_and_one_goes_on(start: Start) -> None:
     job = start(sys.executable, JOB, "9", "perish", options=QUIET, env=ENV)
-    assert [job.line() for _ in range(3)] == ["trained 9 steps\n"] * 2 + ["hangs\n"]
+    assert [job.line() for _ in range(5)] == ["trained 9 steps\n"] * 3 + ["trained 10 steps\n", "hangs\n"]
     job.to_us(signal.SIGTERM)
     ran = job.end()
     assert ran.code == -signal.SIGTERM
-    assert steps(ran) == [9, 9]
+    assert steps(ran) == [9, 9, 19]
+    assert {told["rank"]: counts[Record.STEP] for told, counts in logs(ran)} == {0: 9, 1: 9, 2: 19}
+
+
+def test_the_collector_is_killed_while_the_job_trains(start: Start, tmp_path: Path) -> None:
+    """Nothing drains the ring any more: it stays, and what is in it can be judged."""
+    job = start(sys.executable, JOB, "60", "slow", options=QUIET, env=ENV)
+    wait_for_steps(job.folder)
+    job.to_us(signal.SIGKILL)
+    ran = job.end()
+    assert (ran.code, ran.out) == (-signal.SIGKILL, "trained 60 steps\n")
+    (ring,) = ran.folder.glob("node-*/*.ring")
+    records = [Record(kind) for (kind,) in struct.iter_unpack("<B31x", ring.read_bytes()[4096:]) if kind]
+    assert Counter(records)[Record.STEP] == 60
+    judged = start(sys.executable, "-m", "whyidle", "diagnose", "run", bare=True, env=ENV).end()
+    assert "No GPU was used" in judged.out or "no GPU was used" in judged.out, judged.err
+
+
+@pytest.fixture
+def small_memory() -> Iterator[Path]:
+    """Yield a control group of version 1 or 2 in which a process can have 1 GiB."""
+    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines())
+    root, limit = "/sys/fs/cgroup", "memory.max"
+    if "memory" in own:
+        root, limit = f"{root}/memory", "memory.limit_in_bytes"
+    group = Path(root + own.get("memory", own.get("", "")).rstrip("/"), f"whyidle-test-{os.getpid()}")
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no right to make a control group: {error.strerror}; test_exits has a limit of the address space")
+    try:
+        try:
+            (group / limit).write_text(str(1 << 30), "utf-8")
+        except OSError:
+            pytest.skip("control groups here do not limit memory")
+        yield group
+    finally:
+        wait_for(lambda: not (group / "cgroup.procs").read_text("utf-8"))
+        group.rmdir()
+
+
+def test_the_kernel_kills_the_job_for_its_memory(start: Start, small_memory: Path) -> None:
+    enter = f'echo $$ > "{small_memory}/cgroup.procs" && exec "$0" "$@"'
+    ran = start("sh", "-c", enter, sys.executable, JOB, "11", "fill", env=ENV).end()
+    assert (ran.code, ran.out) == (-signal.SIGKILL, "trained 11 steps\n")
+    assert steps(ran) == [11]
+    assert json.loads((ran.node / "node.json").read_text("utf-8"))["ended"]["signal"] == signal.SIGKILL
+    assert "mistake" not in ran.err
+
+
+def test_a_small_shared_memory(start: Start) -> None:
+    """Loaders need it; we take none of it, so what fits without us fits with us."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a file system of its own on /dev/shm")
+    shell = 'mount -t tmpfs -o size=64k none /dev/shm && "$@"; code=$?; ls -A /dev/shm; exit $code'
+    ours = f"{sys.executable} -m whyidle run -q -o run --".split()
+    inside = ["unshare", "-m", "sh", "-c", shell, "sh", *ours]
+    ran = start(*inside, sys.executable, JOB, "40", "workers", bare=True, env=ENV).end()
+    assert (ran.code, ran.out, ran.err) == (0, "trained 40 steps\n", "")
+    assert steps(ran) == [40]
 
 
 def test_a_worker_of_the_loader_is_killed(start: Start) -> None:

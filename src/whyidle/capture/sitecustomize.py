@@ -43,13 +43,13 @@ def _chain():  # type: ignore[no-untyped-def]
 
 
 def _chain_in_old_python():  # type: ignore[no-untyped-def]
-    import imp  # type: ignore[import-not-found]
+    import imp
 
     try:
         found = imp.find_module("sitecustomize", sys.path)
     except ImportError:
         return
-    imp.load_module("sitecustomize", *found)
+    imp.load_module("sitecustomize", *found)  # type: ignore[arg-type]
 
 
 _start()  # type: ignore[no-untyped-call]

@@ -41,7 +41,7 @@ def install(torch: Any) -> None:
 
 def _tell_torchscript(torch: Any, original: Any) -> None:
     """TorchScript knows the functions that it has operators for by their ids: have it know ours, too."""
-    builtins = getattr(torch.jit, "_builtins", None)
+    builtins: Any = getattr(torch.jit, "_builtins", None)
     operator = dict(getattr(builtins, "_builtin_ops", ())).get(original)
     if operator is not None and hasattr(builtins, "_register_builtin"):
         wrapper = torch.autograd.backward

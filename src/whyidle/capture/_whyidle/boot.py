@@ -91,16 +91,18 @@ def _install(name: str, module: Any) -> None:
     """Install the hooks that waited for a module."""
     try:
         from _whyidle import hooks, record
-
-        for hook in HOOKS[name]:
-            try:
-                __import__("_whyidle." + hook)
-                sys.modules["_whyidle." + hook].install(module)
-            except Exception:  # one hook less; the others may work
-                record.note_error("hook %s of %s" % (hook, name))
+    except Exception:
+        return
+    for hook in HOOKS[name]:
+        try:
+            __import__("_whyidle." + hook)
+            sys.modules["_whyidle." + hook].install(module)
+        except Exception:  # one hook less; the others may work
+            record.note_error("hook %s of %s" % (hook, name))
+    try:
         hooks.skip_compiling_package()
     except Exception:
-        pass
+        record.note_error("torch.compile")
 
 
 def start(folder: str | None = None, options: dict[str, Any] | None = None) -> None:

@@ -44,6 +44,7 @@ def _begin(environment: Any) -> _Step | None:
     try:
         environments = int(getattr(environment, "num_envs", 1))
     except Exception:
+        record.pass_on()
         environments = 1
     _thread.inside = True
     return _Step(environments)

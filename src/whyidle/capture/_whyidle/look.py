@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any
 
-from _whyidle import place, record
+from _whyidle import hooks, place, record
 
 INTERVAL_S = 0.05
 DEEPEST = 12  # frames kept of a stack
@@ -151,10 +151,10 @@ def frames(frame: Any) -> tuple[str, ...]:
     found: list[str] = []
     while frame is not None and len(found) < DEEPEST:
         code = frame.f_code
-        if code.co_filename.startswith(place.OURS):
+        if code.co_filename.endswith(hooks.UNCOUNTED):
             if code.co_name == "fetch":
                 break
-        else:
+        elif not code.co_filename.startswith(place.OURS):
             found.append(f"{place.shown(code.co_filename)}:{frame.f_lineno}:{code.co_name}")
         frame = frame.f_back
     return tuple(found)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
 
+from _whyidle import record
+
 Value = Union[bool, int, float, str]
 Named = tuple[str, Optional[Value]]
 
@@ -205,4 +207,5 @@ def _asked(question: Any) -> Any:
     try:
         return question()
     except Exception:
+        record.pass_on()
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -49,7 +50,7 @@ _look: Callable[[], None] | None = None
 
 
 def put(kind: int, start: int, duration: int, value: int = 0, flags: int = 0) -> int:
-    """Record that something happened. Never raises.
+    """Record that something happened. Never raises anything of its own.
 
     Args:
         kind: one of the kinds in `ring`.
@@ -117,6 +118,7 @@ def _open() -> None:
     try:
         ring = rings.Ring(os.path.join(folder(), identity() + ".ring"), _description())
     except Exception:
+        pass_on()
         _turn_off()
         note_error("this process is not recorded: no ring in %s" % folder())
         return
@@ -222,13 +224,33 @@ def errors() -> int:
     return _errors
 
 
+def pass_on() -> None:
+    """Raise the exception that is being handled again, if a signal handler of the job raised it.
+
+    Python runs such a handler wherever it happens to be, in our code too, and what it raises there is meant for the
+    job: a worker of the loader has died, a time is up, a scheduler wants the machine back.
+    """
+    error = sys.exc_info()[1]
+    trace = error.__traceback__ if error is not None else None
+    codes = {frame.f_code for frame, _ in traceback.walk_tb(trace)}
+    for number in signal.valid_signals():
+        handler = signal.getsignal(number)
+        if not callable(handler) or handler is signal.default_int_handler:
+            continue
+        handler = getattr(handler, "func", handler)  # of functools.partial
+        if getattr(handler, "__code__", getattr(type(handler).__call__, "__code__", None)) in codes:
+            assert error is not None
+            raise error
+
+
 def note_error(what: str = "") -> None:
-    """Append the exception that is being handled to errors.txt, bounded. Never raises.
+    """Append the exception that is being handled to errors.txt, bounded. Raises only what `pass_on` does.
 
     Args:
         what: was being done, in a few words.
     """
     global _errors
+    pass_on()
     _errors += 1
     if _errors > NOTES or not _folder:
         return

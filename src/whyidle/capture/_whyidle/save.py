@@ -108,7 +108,7 @@ def _position(where: Any) -> int:
         if type(where).__module__ in {"_io", "tempfile"}:
             return int(where.tell())
     except Exception:  # a pipe, a closed file
-        pass
+        record.pass_on()
     return -1
 
 
@@ -120,5 +120,5 @@ def _written(where: Any, before: int) -> int:
         if before >= 0:
             return max(int(where.tell()) - before, 0)
     except Exception:  # not a file of this machine
-        pass
+        record.pass_on()
     return 0

@@ -156,6 +156,7 @@ def _length(dataloader: Any) -> int | None:
     try:
         return len(dataloader)
     except Exception:
+        record.pass_on()
         return None
 
 

@@ -120,6 +120,7 @@ class Schedstat:
                 self._files[thread] = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
             return int(os.pread(self._files[thread], 64, 0).split()[1])
         except (OSError, IndexError, ValueError):
+            record.pass_on()
             self.known = False
             self.close()
             return 0

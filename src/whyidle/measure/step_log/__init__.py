@@ -16,6 +16,7 @@ from whyidle.model.measurement import CATALOG, Measurement
 FEW: Final = 10  # steps: fewer say little of a job
 SUMS: Final = {"samples_per_s", "tokens_per_s"}
 LARGEST: Final = {"alloc_retries", "graphs", "graph_breaks", "recompilations_late", "startup_s"}
+ASKED: Final = {"", "ok", "not asked", "not asked yet"}  # of NVML: it answered, or nobody wanted to know
 # A rank on which these are missing had none of it.
 ABSENT_IS_NONE: Final = {"data_wait_share"}
 OF_WORST: Final = {"host_gap_share"}  # which is of the place that this rank has
@@ -63,6 +64,8 @@ def told(run: Run, watches: Sequence[Watch]) -> Iterator[str]:
     for node in run.nodes:
         yield from node.warnings
         yield from node.not_captured
+        if node.nvml not in ASKED and any(w.node is node and w.on_gpu for w in watches):
+            yield f"{node.name}: no counters of the GPU, as NVML says: {node.nvml}."
     for log in run.logs:
         yield from log.warnings
     for w in watches:
