@@ -228,6 +228,21 @@ def test_trace_and_log_together(tmp_path):
     assert not [warning for warning in report.warnings if "typical" in warning]
 
 
+def test_a_gpu_that_is_busy_in_traced_steps_and_rests_in_others(tmp_path):
+    process = Process().setting("device", "cuda:0")
+    for _ in range(10):
+        process.train(5, data=1, idle=0, backward=40, other=3).wait(300)  # an upload every five steps
+    rows = [(BEGAN + round(ms * MS), 0, 50, 1) for ms in range(0, round(process.now), 100)]
+    csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
+    report = diagnose(with_trace(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE], csv=csv), trace(busy=69)))
+    assert report.summary.verdict.startswith(
+        "Your GPU was busy 99% of the traced steps, but not over the whole run. NVML saw no kernel 50% of the time, "
+        "and the loop's own code between Optimizer.step and the next batch takes 4"
+    )
+    assert not report.healthy
+    assert report.exit_code == 2
+
+
 def test_traced_steps_that_are_not_typical(tmp_path):
     report = diagnose(with_trace(job(tmp_path, data=40, idle=40), trace()))
     assert any("the traced steps take 70 ms, the median step of the run 100 ms" in text for text in report.warnings)

@@ -56,7 +56,8 @@ def judge(run: Run) -> Report:
     summary = replace(summary, verdict=" ".join(said))
     # a GPU that idles for no visible reason is not "nothing found"
     left = sum(unexplained(measured.measurements, ranked).values())
-    judged = (left < MEDIUM and watched.spoken(summary, ranked)) or any(finding.severity != "low" for finding in ranked)
+    spoken = watched.spoken(summary, ranked) and not watched.rests(summary)
+    judged = (left < MEDIUM and spoken) or any(finding.severity != "low" for finding in ranked)
     return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
 
 
@@ -196,6 +197,8 @@ def verdict(m: Measurements, findings: tuple[Finding, ...], summary: Summary) ->
         text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but over the whole run it waits {lost:.0%} of the time."
     elif any(finding.severity != "low" for finding in findings):
         text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but not all of that was needed."
+    elif watched.rests(summary):
+        text = f"Your GPU was busy {1 - idle:.0%} of the traced steps, but not over the whole run."
     else:
         text = f"Healthy: the GPU was busy {1 - idle:.0%} of the {of}."
     return " ".join([text, *remarks(m, findings)])

@@ -173,6 +173,8 @@ def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
     """Yield what the logs of a whole run add to the verdict on its traced steps."""
     if not summary.host_shares:
         return
+    if m.get("gpu_idle_share", 1.0) < OWN_CODE:
+        yield from _own_code_beside_gpu(summary)
     data = _waits_for_data(summary)
     idle = m.get("idle_data_wait_share", 0.0)
     lost = _lost_to_data(summary)
@@ -293,10 +295,18 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int, more: str) -> Iterator[st
         yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {more}"
 
 
+def rests(summary: Summary) -> bool:
+    """Say whether NVML sees the GPU rest for no known wait as long as the loop's own code runs at one place."""
+    return _own_rest(summary) >= OWN_CODE
+
+
+def _own_rest(summary: Summary) -> float:
+    return min(summary.own_code_there_share or 0.0, _unexplained(summary))
+
+
 def _own_code_beside_gpu(summary: Summary) -> Iterator[str]:
     """Yield that the loop's own code may be what the GPU waits for, where that is more than waits for data."""
-    own = min(summary.own_code_there_share or 0.0, _unexplained(summary))
-    if own >= OWN_CODE and own > (_lost_to_data(summary) or 0.0):
+    if rests(summary) and _own_rest(summary) > (_lost_to_data(summary) or 0.0):
         yield (
             f"NVML saw no kernel {1 - (summary.utilization_mean_share or 0.0):.0%} of the time, and the loop's own "
             f"code {summary.own_code_place} takes {summary.own_code_there_share:.0%} of the time."

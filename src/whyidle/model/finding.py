@@ -325,6 +325,9 @@ class Report:
         waits = sum(s.lost_shares.values())
         if s.gpu_idle_share is not None:
             waits = max(waits, s.gpu_idle_share)
+            used = 1.0 if s.utilization_mean_share is None else s.utilization_mean_share
+            if used < UTILIZED and (s.own_code_there_share or 0.0) >= OWN_CODE:  # in steps that were not traced
+                return False
         elif s.on_gpu:
             alone = (self.run.world_size or 1) == 1  # ranks that wait for each other look busy to NVML
             waits = waits if alone and s.lost_shares and (s.utilization_mean_share or 0.0) >= UTILIZED else 1.0
