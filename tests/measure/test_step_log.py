@@ -738,6 +738,20 @@ def test_a_metric_after_an_evaluation_is_part_of_it(measured):
     assert values["host_gaps_share"] == pytest.approx(79 * 0.005 / whole, rel=0.02)
 
 
+def test_a_metric_after_an_evaluation_on_the_data_of_training_is_part_of_it(measured):
+    process = Process()
+    for _ in range(4):
+        process.train(20)
+        process.batch(0, end=True)
+        process.evaluate(20, loader=0)
+        process.batch(0, end=True)
+        process.wait(300)
+    values, _ = measured(process)
+    whole = values["watched_s"]
+    assert values["host_evaluation_share"] == pytest.approx(3 * (20 * 0.017 + 0.3) / whole, rel=0.01)
+    assert values["host_gaps_share"] == pytest.approx(79 * 0.005 / whole, rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("waits", "place", "share"),
     [
