@@ -137,6 +137,60 @@ def test_a_killed_job_says_so(tmp_path):
     assert "still runs" in diagnose(run_directory(tmp_path, told={"ended": None})).summary.verdict
 
 
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ({"mono_ns": BEGAN, "exit_code": 3, "signal": None}, "The job ended with exit code 3."),
+        ({"mono_ns": BEGAN, "exit_code": None, "signal": 9}, "The job was ended by signal 9 (SIGKILL)."),
+        ({"mono_ns": BEGAN, "exit_code": None, "signal": 99}, "The job was ended by signal 99."),
+        (None, "The job still runs, or its recording was cut off: judged as of 19 steps."),
+        ({"mono_ns": BEGAN, "exit_code": 0, "signal": None}, ""),
+    ],
+)
+def test_how_a_job_that_was_judged_ended(tmp_path, ended, said):
+    process = Process().setting("device", "cpu").train(20, data=40)
+    report = diagnose(run_directory(tmp_path, process, told={"ended": ended}))
+    assert report.judged
+    assert report.summary.verdict.endswith(said or "40% of each step waits for data.")
+    assert said in " ".join(render(report).split())
+    told = json.loads(render(report, "json"))["run"]["ended"]
+    assert told == {"exit_code": ended and ended["exit_code"], "signal": ended and ended["signal"]}
+
+
+def test_steps_of_several_batches_are_said_to_be(tmp_path):
+    process = Process().setting("device", "cpu")
+    for _ in range(21):
+        for _ in range(4):
+            process.batch(10)
+            process.forward(10)
+            process.backward(10)
+        process.step(10)
+    report = diagnose(run_directory(tmp_path, process))
+    assert "20 optimizer steps of 80 batches" in render(report)
+
+
+def test_a_finding_that_is_less_than_the_wait_says_why(tmp_path):
+    process = Process().setting("device", "cpu").train(30, data=400)
+    machine = {"cpus": 2, "cpus_allowed": [0, 1]}
+    report = diagnose(run_directory(tmp_path, process, told={"machine": machine}))
+    assert report.summary.verdict == "No GPU was used: 87% of each step waits for data."
+    finding = next(finding for finding in report.findings if finding.rule == "input.workers_zero")
+    assert finding.message.endswith("of the time, as workers can take that much of a wait of 87%.")
+
+
+def test_a_watched_job_is_not_told_to_be_watched(tmp_path):
+    report = diagnose(job(tmp_path / "cpu", device="cpu", data=40))
+    assert report.unknown == ()
+    assert "not judged" not in render(report, everything=True)
+    report = diagnose(job(tmp_path / "gpu", data=40, idle=38))
+    assert report.unknown
+    assert not [one.how for one in report.unknown if "run the job under" in one.how]
+    process = Process().setting("device", "cuda:0").train(60, data=40, idle=38)
+    report = diagnose(run_directory(tmp_path / "none", process, told={"nvml": "no NVIDIA driver"}))
+    hows = {one.rule: one.how for one in report.unknown}
+    assert hows["hw.power_cap"] == "make NVML answer on the job's machine (no NVIDIA driver)"
+
+
 def trace(steps=6, step=70, busy=60):
     """Return a Kineto trace of steps with one kernel each, launched by an operator; ms."""
     events = []
@@ -172,6 +226,21 @@ def test_trace_and_log_together(tmp_path):
     assert BLOCKS in summary.verdict
     assert [file.kind for file in report.run.evidence] == ["kineto", "whyidle run"]
     assert not [warning for warning in report.warnings if "typical" in warning]
+
+
+def test_a_gpu_that_is_busy_in_traced_steps_and_rests_in_others(tmp_path):
+    process = Process().setting("device", "cuda:0")
+    for _ in range(10):
+        process.train(5, data=1, idle=0, backward=40, other=3).wait(300)  # an upload every five steps
+    rows = [(BEGAN + round(ms * MS), 0, 50, 1) for ms in range(0, round(process.now), 100)]
+    csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
+    report = diagnose(with_trace(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE], csv=csv), trace(busy=69)))
+    assert report.summary.verdict.startswith(
+        "Your GPU was busy 99% of the traced steps, but not over the whole run. NVML saw no kernel 50% of the time, "
+        "and the loop's own code between Optimizer.step and the next batch takes 4"
+    )
+    assert not report.healthy
+    assert report.exit_code == 2
 
 
 def test_traced_steps_that_are_not_typical(tmp_path):
@@ -229,10 +298,44 @@ def test_a_gpu_whose_batches_come_from_no_dataloader(tmp_path):
     csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
     report = diagnose(run_directory(tmp_path, process, gpus=[GPU_OF_MACHINE], csv=csv))
     assert report.summary.verdict.startswith(
-        "Whether the GPU waits for data was not measured: the training thread takes its batches from no "
-        "DataLoader of PyTorch."
+        "NVML saw no kernel 50% of the time, and the loop's own code between Optimizer.step and the forward pass, "
+        "where its batches may be made, takes 42% of the time. Whether the GPU waits for data was not measured: the "
+        "training thread takes its batches from no DataLoader of PyTorch."
     )
-    assert not report.judged
+    (found,) = report.findings
+    assert (found.rule, found.confidence) == ("host.python_overhead", 0.5)
+    assert "input.no_overlap" in found.candidates
+
+
+def test_an_upload_after_each_step_is_not_healthy(tmp_path):
+    report = diagnose(job(tmp_path, device="cpu", data=1, other=600))
+    assert report.summary.verdict == (
+        "No GPU was used: 91% of the time goes into the loop's own code between Optimizer.step and the next batch."
+    )
+    assert not report.healthy
+    assert report.exit_code == 1
+    (found,) = report.findings
+    assert found.rule == "host.python_overhead"
+    assert "pool.submit" in found.fixes[0].change
+    assert "step  " in render(report)
+
+
+def test_code_all_over_the_loop_is_neither_healthy_nor_judged(tmp_path):
+    process = Process().setting("device", "cpu")
+    for _ in range(20):
+        process.batch(1)
+        process.wait(8)
+        process.forward(30)
+        process.wait(9)
+        process.backward(50)
+        process.wait(8)
+        process.step(5)
+        process.wait(7)
+    report = diagnose(run_directory(tmp_path, process))
+    assert report.summary.verdict == ("No GPU was used: 27% of the time goes into code of which nothing was recorded.")
+    assert not report.healthy
+    assert report.exit_code == 2
+    assert "step  " in render(report)
 
 
 def test_what_nvml_saw_bounds_a_wait_that_was_not_timed(tmp_path):
@@ -288,13 +391,6 @@ def test_what_to_type_without_a_gpu_pins_no_memory(tmp_path):
     report = diagnose(run_directory(tmp_path, process))
     assert {finding.rule for finding in report.findings} >= {"input.workers_zero", "pause.evaluation"}
     assert not [fix for finding in report.findings for fix in finding.fixes if "pin_memory" in fix.change]
-
-
-def test_nobody_is_told_to_watch_a_job_that_was_watched(tmp_path):
-    report = diagnose(job(tmp_path, device="cpu", data=40))
-    how = {unknown.rule: unknown.how for unknown in report.unknown}
-    assert how["compile.graph_break"] == watched.NOT_SEEN
-    assert "run the job under `whyidle run`" not in how.values()
 
 
 def test_a_long_start_is_a_share_of_the_run(tmp_path):

@@ -49,14 +49,16 @@ def judge(run: Run) -> Report:
         summary = hollow(summary) if refusal.hollow else summary
         summary = replace(summary, verdict=f"Cannot judge: {refusal.message}")
         return Report(info, summary, warnings=tuple(warnings), detail=measured.detail, judged=False)
-    findings, unknown = ask(measured.measurements)
+    findings, unknown = ask(measured.measurements, watched.done(run, measured.watched))
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     said = [verdict(measured.measurements, ranked, summary), *watched.remarks(measured.measurements, summary)]
+    said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
     # a GPU that idles for no visible reason is not "nothing found"
     left = sum(unexplained(measured.measurements, ranked).values())
-    judged = (left < MEDIUM and watched.spoken(summary, ranked)) or any(finding.severity != "low" for finding in ranked)
-    return Report(info, summary, ranked, (*watched.not_seen(unknown, run),), tuple(warnings), measured.detail, judged)
+    spoken = watched.spoken(summary, ranked) and not watched.rests(summary)
+    judged = (left < MEDIUM and spoken) or any(finding.severity != "low" for finding in ranked)
+    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
 
 
 def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report:
@@ -64,15 +66,16 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     info = run_info(run, measured)
     if not measured.watched.logs:
         return Report(info, Summary(watched.nothing(run)), warnings=warnings, judged=False)
-    findings, unknown = ask(measured.measurements)
+    findings, unknown = ask(measured.measurements, watched.done(run, measured.watched))
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     summary = watched.summarize(Summary(""), measured.watched)
+    unknown = [] if summary.on_gpu is False else unknown  # what is left to record takes a GPU
     ranks = max(info.world_size or 1, len(measured.watched.logs))
     verdict_ = watched.verdict(summary, ranked, ranks, traced=bool(run.traces))
     said = [verdict_, *watched.slowest(measured.measurements)]
+    said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
-    unseen = tuple(watched.not_seen(unknown, run))
-    return Report(info, summary, ranked, unseen, warnings, judged=watched.enough(summary, ranked, ranks))
+    return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked, ranks))
 
 
 CUT = "cut short"  # what the reader says of a truncated file
@@ -114,6 +117,7 @@ def run_info(run: Run, measured: Measured) -> RunInfo:
         gpus=measured.gpus,
         world_size=max(sizes, default=None),
         settings=measured.settings,
+        ended=watched.ended(run),
     )
 
 
@@ -193,6 +197,8 @@ def verdict(m: Measurements, findings: tuple[Finding, ...], summary: Summary) ->
         text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but over the whole run it waits {lost:.0%} of the time."
     elif any(finding.severity != "low" for finding in findings):
         text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but not all of that was needed."
+    elif watched.rests(summary):
+        text = f"Your GPU was busy {1 - idle:.0%} of the traced steps, but not over the whole run."
     else:
         text = f"Healthy: the GPU was busy {1 - idle:.0%} of the {of}."
     return " ".join([text, *remarks(m, findings)])

@@ -6,14 +6,14 @@ to block. Both are said wherever the host waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from whyidle.measure.step_log import WatchedJob
-from whyidle.model.evidence import Run
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, PHASES, UTILIZED, Finding, Summary, Unknown
-from whyidle.model.measurement import LINUX, LOG, LOG_WORKERS, Measurements
+from whyidle.model.evidence import Node, Run
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, OWN_CODE, PHASES, UTILIZED, Ended, Finding, Summary
+from whyidle.model.measurement import LINUX, LOG, LOG_CUDA, LOG_GPU, LOG_WORKERS, Measurements
 from whyidle.rules import all_rules
 
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
@@ -22,7 +22,11 @@ NAMED: Final = 0.01  # of the time: less is not named
 FEWEST_STEPS: Final = 3
 WAITS: Final = {"data_wait": "data", "checkpoint": "checkpoints", "evaluation": "evaluations"}  # by cause
 APART: Final = 0.10  # of the time: a rank that waits so much longer than the mean is named
-NOT_SEEN: Final = "a job that does what they are about: this one was not seen to"
+# As Linux numbers them, on which jobs are watched.
+SIGNALS: Final = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
+    10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 15: "SIGTERM", 24: "SIGXCPU",
+}  # fmt: skip
 TRACE: Final = "A trace tells: whyidle run without --no-trace."
 EMPTY: Final = "Nor does its trace, in which there is nothing of the GPU."
 
@@ -52,7 +56,20 @@ def summarize(summary: Summary, job: WatchedJob) -> Summary:
         tokens_per_s=number("tokens_per_s"),
         startup_s=number("startup_s"),
         utilization_mean_share=number("utilization_mean_share"),
+        batches_per_step=number("loader_batches_per_step"),
+        own_code_share=number("host_gaps_share"),
+        own_code_place=str(told.get("host_gap", "")),
+        own_code_there_share=number("host_gap_share"),
     )
+
+
+def done(run: Run, job: WatchedJob) -> dict[str, str]:
+    """Return the ways to measure that a job that was watched has gone, and what else they take; empty: nothing."""
+    if not job.logs:
+        return {}
+    silent = next((node.nvml for node in run.nodes if node.nvml != "ok"), "")
+    nvml = f"make NVML answer on the job's machine ({silent})" if silent else ""
+    return {LOG: "", LOG_WORKERS: "", LOG_CUDA: "", LINUX: "", LOG_GPU: nvml}
 
 
 def enough(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> bool:
@@ -63,8 +80,8 @@ def enough(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> b
     if any(finding.severity != "low" for finding in findings):
         return True
     unknown = _at_most(summary, ranks) if _lost_to_data(summary) is None else 0.0
-    rests = _unexplained(summary) if summary.on_gpu else 0.0
-    return unknown < MEDIUM and spoken(summary, findings) and rests < 1 - UTILIZED
+    rests = _unexplained(summary) if summary.on_gpu else summary.own_code_share or 0.0
+    return unknown < MEDIUM and spoken(summary, findings) and rests < (1 - UTILIZED if summary.on_gpu else OWN_CODE)
 
 
 def spoken(summary: Summary, findings: tuple[Finding, ...]) -> bool:
@@ -103,8 +120,15 @@ def _answer(summary: Summary, grave: bool, lost: float, ranks: int, more: str) -
             f"Each step waits for data {wait:.0%} of the time; whether a GPU works meanwhile was not recorded, so what "
             "that costs is not known."
         )
-    waits = list(_named(summary.lost_shares))
-    if waits and lost >= HEALTHY_IDLE:
+    return _without_gpu(summary, grave, lost)
+
+
+def _without_gpu(summary: Summary, grave: bool, lost: float) -> str:
+    waits = list(_named(summary.lost_shares)) if lost >= HEALTHY_IDLE else []
+    own = summary.own_code_share or 0.0
+    if own >= OWN_CODE:
+        waits = sorted([*waits, (_there(summary), _own_code(summary))], key=lambda item: -item[0])
+    if waits:
         return f"No GPU was used: {_listed(waits)}."
     rest = f"waits for data, checkpoints and metrics take {_percent(lost)} of the time"
     return (
@@ -112,6 +136,18 @@ def _answer(summary: Summary, grave: bool, lost: float, ranks: int, more: str) -
         if grave
         else f"Healthy: no GPU was used; {rest}."
     )
+
+
+def _there(summary: Summary) -> float:
+    """Return how much of the time the loop's own code takes: at one place where that is most of it, else in all."""
+    there, own = summary.own_code_there_share or 0.0, summary.own_code_share or 0.0
+    return there if there >= own / 2 else own
+
+
+def _own_code(summary: Summary) -> str:
+    if _there(summary) == summary.own_code_there_share:
+        return f"of the time goes into the loop's own code {summary.own_code_place}"
+    return "of the time goes into code of which nothing was recorded"
 
 
 def slowest(m: Measurements) -> Iterator[str]:
@@ -137,6 +173,8 @@ def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
     """Yield what the logs of a whole run add to the verdict on its traced steps."""
     if not summary.host_shares:
         return
+    if m.get("gpu_idle_share", 1.0) < OWN_CODE:
+        yield from _own_code_beside_gpu(summary)
     data = _waits_for_data(summary)
     idle = m.get("idle_data_wait_share", 0.0)
     lost = _lost_to_data(summary)
@@ -153,24 +191,16 @@ def remarks(m: Measurements, summary: Summary) -> Iterator[str]:
             yield f"Over the whole run {what} take another {over:.0%} of the time."
 
 
-def not_seen(unknown: Iterable[Unknown], run: Run) -> Iterator[Unknown]:
-    """Yield what was not judged; of a job that was watched nobody is told to watch it for what it does not do."""
-    done = {LOG, LOG_WORKERS, *((LINUX,) if run.series else ())} if run.logs else set()
-    for one in unknown:
-        ways = [way for way in one.how.split("; ") if way not in done]
-        yield one if ways else replace(one, how=NOT_SEEN)
-
-
 def nothing(run: Run) -> str:
     """Return why a watched job cannot be judged: what was seen of it, and what to do."""
-    ended = "".join(_ended(run))
+    ends = "".join(f" {said}" for said in end(run))
     missed = [text for node in run.nodes for text in node.not_captured]
     if missed:
         more = f" And {len(missed) - 1} more." if len(missed) > 1 else ""
-        return f"Cannot judge: {missed[0]}{more}{ended}"
+        return f"Cannot judge: {missed[0]}{more}{ends}"
     if not run.logs:
         return (
-            f"Cannot judge: no process of the job used PyTorch, as far as whyidle saw.{ended} It sees Python that is "
+            f"Cannot judge: no process of the job used PyTorch, as far as whyidle saw.{ends} It sees Python that is "
             "started without -I and -E and with the environment that it was given."
         )
     records = sum(len(log) for log in run.logs)
@@ -179,22 +209,42 @@ def nothing(run: Run) -> str:
     if not records:
         return (
             f"Cannot judge: {who}, but none trained: no batch, no backward pass and no step of an optimizer was "
-            f"seen.{ended} Run the command that trains."
+            f"seen.{ends} Run the command that trains."
         )
     return (
-        f"Cannot judge: {who}, but fewer than {FEWEST_STEPS} steps were seen ({records:,} records).{ended} "
+        f"Cannot judge: {who}, but fewer than {FEWEST_STEPS} steps were seen ({records:,} records).{ends} "
         "Let it run for longer."
     )
 
 
-def _ended(run: Run) -> Iterator[str]:
-    for node in run.nodes[:1]:
-        if node.signal:
-            yield f" The job was ended by signal {node.signal}."
-        elif node.exit_code:
-            yield f" The job ended with exit code {node.exit_code}."
-        elif node.ended is None:
-            yield " The job still runs, or its recording was cut off."
+def ended(run: Run) -> Ended | None:
+    """Return how a job ended; of several machines, how it ended on the one where it went worst."""
+    if not run.nodes:
+        return None
+
+    def grave(node: Node) -> int:
+        return 3 if node.signal else 2 if node.exit_code else 1 if node.ended is None else 0
+
+    worst = max(run.nodes, key=grave)
+    return Ended(worst.exit_code, worst.signal)
+
+
+def end(run: Run, steps: int | None = None) -> Iterator[str]:
+    """Yield how a job ended, where it did not just come to its end; `steps`: that are judged of it."""
+    how = ended(run)
+    if how is None:
+        return
+    if how.signal:
+        yield f"The job was ended by signal {how.signal}{_signal_name(how.signal)}."
+    elif how.exit_code:
+        yield f"The job ended with exit code {how.exit_code}."
+    elif how.exit_code is None:
+        judged = "" if steps is None else f": judged as of {steps:,} step{'' if steps == 1 else 's'}"
+        yield f"The job still runs, or its recording was cut off{judged}."
+
+
+def _signal_name(number: int) -> str:
+    return f" ({SIGNALS[number]})" if number in SIGNALS else ""
 
 
 def _on_gpu(summary: Summary, grave: bool, ranks: int, more: str) -> Iterator[str]:
@@ -202,6 +252,7 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int, more: str) -> Iterator[st
     waits, lost = _waits_for_data(summary), _lost_to_data(summary)
     total = sum(summary.lost_shares.values())
     points, of = round((lost or 0.0) * 100), round(waits * 100)
+    yield from _own_code_beside_gpu(summary)
     if lost is None and waits < NAMED:
         yield (
             "Whether the GPU waits for data was not measured: the training thread takes its batches from no DataLoader "
@@ -242,6 +293,24 @@ def _on_gpu(summary: Summary, grave: bool, ranks: int, more: str) -> Iterator[st
         yield "What else the GPU does was not measured."
     elif _unexplained(summary) >= 1 - UTILIZED:
         yield f"NVML saw kernels {used:.0%} of the time; what is left this recording does not explain. {more}"
+
+
+def rests(summary: Summary) -> bool:
+    """Say whether NVML sees the GPU rest for no known wait as long as the loop's own code runs at one place."""
+    return _own_rest(summary) >= OWN_CODE
+
+
+def _own_rest(summary: Summary) -> float:
+    return min(summary.own_code_there_share or 0.0, _unexplained(summary))
+
+
+def _own_code_beside_gpu(summary: Summary) -> Iterator[str]:
+    """Yield that the loop's own code may be what the GPU waits for, where that is more than waits for data."""
+    if rests(summary) and _own_rest(summary) > (_lost_to_data(summary) or 0.0):
+        yield (
+            f"NVML saw no kernel {1 - (summary.utilization_mean_share or 0.0):.0%} of the time, and the loop's own "
+            f"code {summary.own_code_place} takes {summary.own_code_there_share:.0%} of the time."
+        )
 
 
 def _left(summary: Summary, findings: tuple[Finding, ...]) -> dict[str, float]:

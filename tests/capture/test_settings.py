@@ -50,6 +50,7 @@ def test_settings_are_what_the_job_says(job: Job) -> None:
         "param_dtype": "float32",
         "device": "cpu",
         "optimizer": "AdamW",
+        "optimizer_site": "set_up.py:39",
         "optimizer_foreach": True,
         "matmul_precision": "high",
         "cudnn_benchmark": True,

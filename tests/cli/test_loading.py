@@ -39,7 +39,9 @@ def test_a_long_load_shows_which_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     with loading() as told:
         assert told is not None
+        told(Path("runs"), 1200, 0)
         told(Path("runs/a.json"), 1, 2)
         told(Path("runs/[bold]\x1b[31mb.json"), 2, 2)
+    assert "runs: 1,200 files" in stream.getvalue()
     assert "a.json" in stream.getvalue()
     assert "[bold]b.json" in stream.getvalue()

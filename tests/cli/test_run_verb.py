@@ -109,14 +109,14 @@ def test_lines_of_step_time_and_throughput(here: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (
         5,
         "trained\n",
-        "step_time_sec=0.100000; data_wait_frac=0.0000;\n",
+        "step_time_sec=0.100000;\n",
     )
     (here / "out").rename(here / "first")
     (here / "lines").write_text("of before\n", "utf-8")
     ran = judged("well", "-q", "--metrics-file", "lines")
     assert ran.stderr == ""
     lines = (here / "lines").read_text("utf-8").splitlines()
-    assert lines == ["of before", "step_time_sec=0.100000; data_wait_frac=0.0000;"]
+    assert lines == ["of before", "step_time_sec=0.100000;"]
 
 
 @linux

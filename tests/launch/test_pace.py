@@ -93,7 +93,15 @@ def test_batches_of_an_evaluation_are_not_trained(following: Following) -> None:
 
 def test_a_second_optimizer_does_not_make_more_steps(following: Following) -> None:
     following.write(b"".join(record(Record.STEP, 10 * n, 1, value=n % 2) for n in range(10)))
-    assert following.line() == "step_time_sec=0.020000; data_wait_frac=0.0000;"
+    assert following.line() == "step_time_sec=0.020000;"
+
+
+def test_waits_of_an_iterator_that_is_not_seen_are_not_nought(following: Following) -> None:
+    following.write(b"".join(record(Record.STEP, 100 * n, 1) for n in range(5)), "1-2.events")
+    assert following.line() == "step_time_sec=0.100000;"
+    following.write(b"".join(record(Record.STEP, 100 * n, 1) for n in range(5, 10)), "1-2.events")
+    following.write(loop(6), "3-4.events")  # another process, which is seen to wait
+    assert following.line() == "step_time_sec=0.100000; data_wait_frac=0.4000; samples_per_sec=160.00;"
 
 
 @given(st.lists(st.integers(0, 3000), max_size=30))

@@ -43,6 +43,16 @@ def test_a_forgotten_python_is_a_hint(here: Path, typed: str) -> None:
     assert refused.value.hint.endswith(f"{typed} --epochs 1")
 
 
+@pytest.mark.parametrize("typed", ["nope.py", "./nope.py"])
+def test_a_script_that_is_not_here_would_need_python_as_well(here: Path, typed: str) -> None:
+    with pytest.raises(NotStartedError) as refused:
+        find([typed, "--epochs", "1"])
+    assert refused.value.code == 127
+    assert refused.value.hint.startswith("a script needs python")
+    assert f"{typed} is not here: whyidle run -- python" in refused.value.hint
+    assert refused.value.hint.endswith(f"{typed} --epochs 1")
+
+
 def test_a_file_on_the_path_that_is_not_executable(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(here))
     with pytest.raises(NotStartedError) as refused:

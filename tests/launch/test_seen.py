@@ -9,16 +9,17 @@ import pytest
 
 from tests.launch.test_pace import batch, loop, record
 from whyidle.launch.pace import Pace
+from whyidle.launch.process import Ended
 from whyidle.launch.seen import nothing
 from whyidle.model.evidence import Record
 
 
-def why(node: Path, data: bytes | None = None, command: str = "python train.py") -> str:
+def why(node: Path, data: bytes | None = None, command: str = "python train.py", ended: Ended | None = None) -> str:
     if data is not None:
         (node / "1-2.events").write_bytes(b"WHYIDLE1".ljust(4096, b"\0") + data)
     pace = Pace(node)
     pace.follow()
-    found = nothing(node, pace, command.split())
+    found = nothing(node, pace, command.split(), ended)
     return "" if found is None else found.message
 
 
@@ -48,6 +49,20 @@ def test_torch_without_a_step(tmp_path: Path) -> None:
 
 def test_no_torch(tmp_path: Path) -> None:
     assert why(tmp_path) == "nothing to judge: no process that whyidle could watch imported torch"
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"), [(Ended(exit_code=2), "exited with 2"), (Ended(signal=9), "was ended by signal 9")]
+)
+def test_a_job_that_failed_before_it_trained(tmp_path: Path, ended: Ended, said: str) -> None:
+    assert (
+        why(tmp_path, ended=ended)
+        == f"nothing to judge: the job {said} before it imported torch, as far as whyidle could watch"
+    )
+    (tmp_path / "1-2.facts.json").write_text("{}", "utf-8")
+    assert why(tmp_path, ended=ended) == f"nothing to judge: the job {said} before an optimizer made a step"
+    assert why(tmp_path, loop(1), ended=ended) == f"too short to judge: the job made 1 training step and {said}"
+    assert why(tmp_path, loop(0), ended=Ended(exit_code=0)).endswith("but no optimizer made a step")
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S", "-uIB"])

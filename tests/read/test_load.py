@@ -256,3 +256,80 @@ def test_a_reader_needs_no_more_than_a_kind_sniff_and_read_and_is_asked_before_g
     folder("a.json", '{"toy": []}')
     folder("b.json", rank=1)
     assert [trace.kind for trace in load([folder.path]).traces] == ["toy", "kineto"]
+
+
+def test_files_that_go_while_they_are_looked_at_are_listed(folder, monkeypatch):
+    folder("rank0.json")
+    goes = folder("rank1.json")
+    monkeypatch.setattr(Reader, "peek_rank", classmethod(lambda _cls, _head: None))
+    read = Kineto.read
+
+    def go(self, path, progress=None):
+        goes.unlink(missing_ok=True)
+        return read(self, path, progress)
+
+    monkeypatch.setattr(Kineto, "read", go)
+    run = load(folder.path)
+    assert [trace.path for trace in run.traces] == [str(folder.path / "rank0.json")]
+    assert [(one.path, one.why) for one in run.ignored] == [(str(goes), "gone since it was found.")]
+    assert run.warnings == ()
+
+
+def test_files_that_go_before_they_are_opened_are_listed(folder, monkeypatch):
+    folder("rank0.json")
+    goes = folder("rank1.json")
+    look = files.head_of
+
+    def go(path):
+        goes.unlink(missing_ok=True)
+        return look(path)
+
+    monkeypatch.setattr(files, "head_of", go)
+    assert [one.path for one in load(folder.path).ignored] in ([], [str(goes)])
+    assert [one.why for one in load([folder.path, goes]).ignored] == ["no such file or folder."]
+
+
+def test_a_link_to_itself_is_listed(folder):
+    folder("rank0.json")
+    (folder.path / "loop.json").symlink_to("loop.json")
+    (one,) = load(folder.path).ignored
+    assert one.path.endswith("loop.json")
+
+
+def test_a_folder_that_may_not_be_entered_is_no_traceback(folder, monkeypatch):
+    folder("rank0.json")
+    (folder.path / "private").mkdir()
+    look = Path.is_file
+
+    def refuse(path):
+        if "private" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert len(load(folder.path).traces) == 1
+
+
+def test_what_cannot_be_read_half_way_is_told(folder, monkeypatch):
+    folder("rank0.json")
+    other = folder("rank1.json", rank=1)
+    read = Kineto.read
+
+    def fail(self, path, progress=None):
+        if path == other:
+            raise OSError(5, "Input/output error", str(path))
+        return read(self, path, progress)
+
+    monkeypatch.setattr(Kineto, "read", fail)
+    run = load(folder.path)
+    assert [one.why for one in run.ignored] == ["cannot be read: Input/output error."]
+    assert run.warnings == (f"{other}: cannot be read: Input/output error.",)
+
+
+def test_a_long_search_is_told(folder, monkeypatch):
+    monkeypatch.setattr(files, "TOLD_EVERY", 2)
+    for number in range(5):
+        folder(f"rank{number}.json", rank=number)
+    told = []
+    load(folder.path, lambda path, done, total: told.append((path, done, total)))
+    assert [one for one in told if one[2] == 0] == [(folder.path, 2, 0), (folder.path, 4, 0)]

@@ -220,6 +220,57 @@ def test_several_machines_are_one_run(tmp_path):
     assert len({log.process.node for log in run.logs}) == len(run.nodes) == 2
 
 
+def clock(seconds):
+    return {"mono_ns": BEGAN, "wall_ns": WALL + BEGAN + seconds * 10**9}
+
+
+def side_by_side(path, seconds=0, host="box", rank=0, command="python train.py", ended=100, name="a"):
+    told = {
+        "clock": clock(seconds), "command": command.split(),
+        "ended": {"mono_ns": BEGAN + ended * 10**9, "exit_code": 0, "signal": None},
+    }  # fmt: skip
+    return Machine(host, [Process(rank, 4000, 2).train(4)], told=told).write(path / name)
+
+
+def test_runs_that_lie_side_by_side_are_not_one(tmp_path):
+    for number in range(3):
+        side_by_side(tmp_path, number * 1000, name=f"run-{number}", command=f"python train.py --lr {number}")
+    with pytest.raises(WhyIdleError) as refused:
+        load(tmp_path)
+    first, *lines = refused.value.message.splitlines()
+    assert first == "3 runs lie there, and whyidle judges one at a time:"
+    assert [line.split(": ")[0].rpartition("/")[2] for line in lines] == ["run-2", "run-1", "run-0"]
+    assert "python train.py --lr 2, started 2023-11-15 00:10:00 UTC" in lines[0]
+    assert refused.value.hint == f"whyidle {tmp_path / 'run-2'}   # the newest"
+    assert len(load([tmp_path / "run-2"]).logs) == 1
+    with pytest.raises(WhyIdleError):
+        load([tmp_path / "run-1", tmp_path / "run-2"])
+
+
+@pytest.mark.parametrize(
+    ("other", "together"),
+    [
+        ({"host": "two", "rank": 1, "seconds": 5}, True),
+        ({"host": "two", "rank": 1, "command": "torchrun --node-rank 1 train.py"}, True),
+        ({"host": "two", "rank": 1, "command": "torchrun --node_rank=1 train.py"}, True),
+        ({"host": "two", "rank": 1, "seconds": 500}, False),  # one after the other
+        ({"host": "two", "rank": 1, "command": "python eval.py"}, False),
+        ({"host": "two", "rank": 0}, False),  # the same rank twice
+        ({"host": "box", "rank": 1, "seconds": 5}, False),  # one machine
+        ({"seconds": 0}, True),  # a copy of the same
+    ],
+)
+def test_what_makes_folders_of_several_machines_one_job(tmp_path, other, together):
+    command = "torchrun --node-rank 0 train.py" if "torchrun" in other.get("command", "") else "python train.py"
+    side_by_side(tmp_path, command=command, name="a")
+    side_by_side(tmp_path, name="b", **other)
+    if together:
+        assert len(load(tmp_path).nodes) == 2
+    else:
+        with pytest.raises(WhyIdleError, match="2 runs lie there"):
+            load(tmp_path)
+
+
 def test_a_process_that_used_pytorch_and_never_trained(tmp_path):
     run = load(run_directory(tmp_path, Process()))
     assert [len(log) for log in run.logs] == [0]
@@ -385,3 +436,21 @@ def test_the_writer_of_the_tests_writes_what_the_contract_says(tmp_path):
     assert log.value[0] == 3 << 56 | 8 << 32 | 77
     assert log.process.started == BEGAN
     assert load(tmp_path).nodes[0].wall - load(tmp_path).nodes[0].started == WALL
+
+
+def test_a_folder_that_goes_while_it_is_read_is_listed(tmp_path, process, monkeypatch):
+    side_by_side(tmp_path, name="a")
+    goes = side_by_side(tmp_path, name="b", seconds=900)
+    from whyidle.read import node
+
+    look = node.file_as
+
+    def go(path, kind, warnings):
+        if path.parent == goes:
+            shutil.rmtree(goes)
+        return look(path, kind, warnings)
+
+    monkeypatch.setattr(node, "file_as", go)
+    run = load(tmp_path)
+    assert [one.path for one in run.ignored] == [str(goes)]
+    assert len(run.logs) == 1

@@ -206,3 +206,18 @@ def test_what_is_shown_adds_up(idle: float, weights: list[float]) -> None:
     shown = [int(number) for number in re.findall(r"(\d+)%$", render(report), flags=re.M)]
     assert sum(shown) == (100 if shown else 0)  # a healthy job has no bars
     assert sum(shown[1:]) == (round(idle * 100) if shown else 0)
+
+
+@pytest.mark.parametrize("count", [1, 4, 8])
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_what_to_change_is_never_cut(count: int, width: int, many: Report) -> None:
+    change = "\n".join([f"line_{number} = DataLoader(dataset, num_workers={number}, pin=True)" for number in range(5)])
+    long = (
+        "DataLoader(dataset, batch_size=256, num_workers=16, pin_memory=True, persistent_workers=True, drop_last=True)"
+    )
+    for text in (change, long):
+        fixes = (replace(many.findings[0].fixes[0], change=text),)
+        shown = render(replace(many, findings=(replace(many.findings[0], fixes=fixes),) * count), width=width)
+        words = " ".join(shown.split())
+        assert " ".join((text if count == 1 else text.splitlines()[0]).split()) in words
+        assert not [line for line in shown.splitlines() if "line_" in line and line.endswith("…")]

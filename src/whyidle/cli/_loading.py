@@ -25,12 +25,19 @@ def loading() -> Iterator[Told | None]:
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    search = Progress(TextColumn("{task.description}", markup=False), console=bar.console, transient=True)
+    searching = search.add_task("", total=None)
     tasks: dict[Path, TaskID] = {}
     began = time.monotonic()
 
     def told(path: Path, bytes_done: int, bytes_total: int) -> None:
         if time.monotonic() - began < QUIET_S:
             return
+        if not bytes_total:
+            search.start()
+            search.update(searching, description=f"{shorten(clean(str(path)), 40)}: {bytes_done:,} files")
+            return
+        search.stop()
         bar.start()
         if path not in tasks:
             for task in tasks.values():
@@ -41,4 +48,5 @@ def loading() -> Iterator[Told | None]:
     try:
         yield told
     finally:
+        search.stop()
         bar.stop()

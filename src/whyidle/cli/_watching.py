@@ -150,7 +150,7 @@ def _tell(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
 def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
     """Judge the recording, show the verdict and save it; return whether there is one."""
     run = recorded.folders.run
-    why = nothing(recorded.folders.node, recorded.pace, asked.command)
+    why = nothing(recorded.folders.node, recorded.pace, asked.command, recorded.watched.ended)
     if why is not None:
         if why.ours or not asked.show.quiet:
             _say(why.message, why.hint)

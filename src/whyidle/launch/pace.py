@@ -36,6 +36,7 @@ class Sum:
     steps: int = 0
     elapsed_ns: int = 0
     wait_ns: int = 0
+    batches: int = 0  # records of them: without any, waits were not measured
     samples: int = 0
     tokens: int = 0
 
@@ -59,6 +60,7 @@ class Loop:
         self.counts[record.kind] += not ends
         if record.kind == Record.BATCH:
             computed = max((record.flags >> COMPUTED) - 1, 0) / FULL
+            self._open.batches += 1
             self._open.wait_ns += round(record.duration * (1 - computed))
             if not ends:
                 self._open.samples += record.value >> 32 & 0xFFFFFF
@@ -144,9 +146,12 @@ def _line(sums: list[Sum]) -> str:
         total.add(one)
     samples = sum(one.samples / one.elapsed_ns * 1e9 for one in stepping)
     tokens = sum(one.tokens / one.elapsed_ns * 1e9 for one in stepping)
+    loading = [one for one in stepping if one.batches]
+    within = sum(one.elapsed_ns for one in loading)
+    waits = sum(one.wait_ns for one in loading)
     parts = [
         f"step_time_sec={total.elapsed_ns / total.steps / 1e9:.6f};",
-        f"data_wait_frac={min(total.wait_ns / total.elapsed_ns, 1.0):.4f};",
+        *([f"data_wait_frac={min(waits / within, 1.0):.4f};"] if loading else []),
         *([f"samples_per_sec={samples:.2f};"] if samples else []),
         *([f"tokens_per_sec={tokens:.2f};"] if tokens else []),
     ]

@@ -52,7 +52,7 @@ def find(command: Sequence[str]) -> Program:
     if path is None:
         raise _not_on_path(command)
     if not os.path.lexists(path):
-        raise NotStartedError(f"{typed}: no such file", NOT_FOUND)
+        raise NotStartedError(f"{typed}: no such file", NOT_FOUND, _with_python(command))
     if Path(path).is_dir():
         raise NotStartedError(f"{typed} is a folder", NOT_EXECUTABLE)
     if not os.access(path, os.X_OK):
@@ -79,10 +79,11 @@ def _not_on_path(command: Sequence[str]) -> NotStartedError:
 def _with_python(command: Sequence[str]) -> str:
     """Return a hint where somebody left out `python`."""
     script = command[0]
-    if not script.endswith(".py") or not Path(script).is_file():
+    if not script.endswith(".py"):
         return ""
     python = next((name for name in ("python", "python3") if shutil.which(name)), "python")
-    return " ".join(["whyidle run --", python, *command])
+    typed = " ".join(["whyidle run --", python, *command])
+    return typed if Path(script).is_file() else f"a script needs {python} in front, and {script} is not here: {typed}"
 
 
 def _name(arguments: Sequence[str]) -> str:

@@ -25,6 +25,9 @@ HEALTHY_IDLE = 0.03
 # NVML's samples show a kernel in so much of the time, or a GPU that was not traced is not called healthy.
 UTILIZED = 0.9
 
+# A loop's own code takes so much of the time, and a job without a GPU is not called healthy: nobody knows what it does.
+OWN_CODE = 0.1
+
 EFFORT_COST: Mapping[Effort, int] = {"argument": 1, "setting": 2, "code": 4}
 
 # Causes of idle time: exclusive, and together all of it (docs/method.md says how each is decided).
@@ -255,6 +258,10 @@ class Summary:
     tokens_per_s: float | None = None
     startup_s: float | None = None
     utilization_mean_share: float | None = None  # by NVML's samples
+    batches_per_step: float | None = None  # that training takes from its loader; several where gradients accumulate
+    own_code_share: float | None = None  # of watched: code of the loop of which nothing is recorded
+    own_code_place: str = ""  # where in the loop most of that lies
+    own_code_there_share: float | None = None  # of watched: the part of it that does
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +282,14 @@ class GpuCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job that was watched ended: by an exit code or a signal; neither while it runs, or where nobody saw it."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
     """What was judged."""
 
@@ -283,6 +298,7 @@ class RunInfo:
     gpus: tuple[GpuCount, ...] = ()
     world_size: int | None = None
     settings: Mapping[str, Value] = field(default_factory=dict)
+    ended: Ended | None = None  # None: it was not watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +325,13 @@ class Report:
         waits = sum(s.lost_shares.values())
         if s.gpu_idle_share is not None:
             waits = max(waits, s.gpu_idle_share)
+            used = 1.0 if s.utilization_mean_share is None else s.utilization_mean_share
+            if used < UTILIZED and (s.own_code_there_share or 0.0) >= OWN_CODE:  # in steps that were not traced
+                return False
         elif s.on_gpu:
             alone = (self.run.world_size or 1) == 1  # ranks that wait for each other look busy to NVML
             waits = waits if alone and s.lost_shares and (s.utilization_mean_share or 0.0) >= UTILIZED else 1.0
-        elif not s.lost_shares:
+        elif not s.lost_shares or (s.own_code_share or 0.0) >= OWN_CODE:
             return False
         return self.judged and waits < HEALTHY_IDLE and not self.grave
 

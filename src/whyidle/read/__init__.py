@@ -9,7 +9,8 @@ from pathlib import Path
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Ignored, Run, Trace
 from whyidle.read.base import RECORD, FolderReader, Part, Progress, Reader, UnreadableError
-from whyidle.read.files import Found, find, rank_in_name
+from whyidle.read.files import Found, find, rank_in_name, refused
+from whyidle.read.jobs import one_job
 from whyidle.read.lives import latest
 
 __all__ = ["FolderReader", "Progress", "Reader", "load"]
@@ -24,11 +25,12 @@ def load(paths: str | Path | Sequence[str | Path], progress: Progress | None = N
     `Run.warnings` where that matters.
 
     Raises:
-        WhyIdleError: nothing under `paths` can be judged.
+        WhyIdleError: nothing under `paths` can be judged, or it is of several runs.
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    found = find(given)
+    found = find(given, progress)
     parts = _watched(found, progress)
+    one_job(parts)
     chosen = _read(found, progress)
     if not chosen.traces and not parts:
         raise _nothing(given, found)
@@ -58,8 +60,8 @@ def _watched(found: Found, progress: Progress | None) -> list[Part]:
     for candidate in sorted(found.folders, key=lambda candidate: candidate.path):
         try:
             parts.append(candidate.reader().read(candidate.path, progress))
-        except UnreadableError as error:
-            found.wrong.append(error)
+        except (OSError, UnreadableError) as error:
+            found.wrong.append(refused(candidate.path, error, named=True))
     return parts
 
 
@@ -78,8 +80,9 @@ def _read(found: Found, progress: Progress | None) -> _Chosen:
         if rank is None or rank not in chosen.traces:
             try:
                 trace = candidate.reader().read(candidate.path, progress)
-            except UnreadableError as error:
-                (found.wrong if candidate.named else found.refused).append(error)
+            except (OSError, UnreadableError) as error:
+                told = refused(candidate.path, error, named=candidate.named)
+                (found.wrong if candidate.named else found.refused).append(told)
                 continue
             named = rank_in_name(candidate.path)
             rank = named if trace.rank is None else trace.rank

@@ -13,7 +13,10 @@ RECORD: Final = "`whyidle demo --record` shows how to record a trace with torch.
 
 
 class Progress(Protocol):
-    """Told how far reading has come. Bytes are those of the file on disk, compressed if it is."""
+    """Told how far reading has come. Bytes are those of the file on disk, compressed if it is.
+
+    While a folder is searched, `bytes_total` is 0 and `bytes_done` the number of files that were looked at.
+    """
 
     def __call__(self, path: Path, bytes_done: int, bytes_total: int) -> None: ...
 

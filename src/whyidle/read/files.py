@@ -12,12 +12,13 @@ from typing import Final
 
 import whyidle.read as package
 from whyidle.discover import discover
-from whyidle.read.base import RECORD, FolderReader, Reader, UnreadableError
+from whyidle.read.base import RECORD, FolderReader, Progress, Reader, UnreadableError
 from whyidle.read.blocks import head_of
 from whyidle.read.foreign import foreign
 
 RANK: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_ ]?(\d{1,9})(?!\d)", re.IGNORECASE)
 INTO_A_FILE: Final = "Write it to a file first, since it is read more than once: `cat > trace.json; whyidle trace.json`"
+TOLD_EVERY: Final = 100  # files that were looked at
 TIMESTAMP: Final = re.compile(r"\d{10,19}")
 
 
@@ -62,22 +63,42 @@ def folder_readers() -> tuple[type[FolderReader], ...]:
     return tuple(discover(package, FolderReader))
 
 
-def find(paths: Iterable[Path]) -> Found:
-    """Look at every path, and at every file under a folder; what is named twice is looked at once."""
+def find(paths: Iterable[Path], progress: Progress | None = None) -> Found:
+    """Look at every path, and at every file under a folder; what is named twice is looked at once.
+
+    Files come and go meanwhile, and some may not be looked at: what the system refuses is among what is refused.
+    """
     found = Found()
     seen: set[Path] = set()
     for path in paths:
-        for file, named in _files(path, found):
-            resolved = file.resolve()
-            if resolved in seen:
-                continue
-            seen.add(resolved)
-            try:
-                found.candidates.append(_candidate(file, named))
-            except UnreadableError as error:
-                (found.wrong if named else found.refused).append(error)
+        try:
+            for number, (file, named) in enumerate(_files(path, found)):
+                if progress is not None and number % TOLD_EVERY == TOLD_EVERY - 1:
+                    progress(path, number + 1, 0)
+                try:
+                    resolved = file.resolve()
+                    if resolved not in seen:
+                        seen.add(resolved)
+                        found.candidates.append(_candidate(file, named))
+                except (OSError, RuntimeError, UnreadableError) as error:
+                    (found.wrong if named else found.refused).append(refused(file, error, named=named))
+        except OSError as error:
+            found.wrong.append(refused(path, error, named=True))
     found.candidates.sort(key=lambda candidate: (candidate.age, candidate.path.name), reverse=True)
     return found
+
+
+def refused(path: Path, error: Exception, *, named: bool) -> UnreadableError:
+    """Return what the system said of a file or folder as what is said of one that cannot be read.
+
+    A file in a folder that has gone since it was listed was temporary: nobody misses it.
+    """
+    if isinstance(error, UnreadableError):
+        return error
+    gone = isinstance(error, FileNotFoundError)
+    if gone and not named:
+        return UnreadableError(path, "gone since it was found.")
+    return UnreadableError(path, _reason(error), f"ls -l {path}", damaged=True)
 
 
 def rank_in_name(path: Path) -> int | None:
@@ -111,7 +132,7 @@ def _left_by_folder_readers(folder: Path, inside: list[str], names: list[str], f
             if not any(known.path.resolve() == folder.resolve() for known in found.folders):
                 found.folders.append(FolderCandidate(folder, reader))
             names = [name for name in names if not reader.claims(name)]
-        elif any((folder / name / reader.marker).is_file() for name in inside):
+        elif any(_is_file(folder / name / reader.marker) for name in inside):
             names = [name for name in names if not reader.ours_beside(name)]
     return names
 
@@ -123,7 +144,7 @@ def _candidate(path: Path, named: bool) -> Candidate:
         status = path.stat()
         head = head_of(path)
     except OSError as error:
-        raise UnreadableError(path, _reason(error), f"ls -l {path}", damaged=True) from error
+        raise refused(path, error, named=named) from error
     if not head.strip():
         raise _empty(path, status.st_size)
     if known := foreign(head, path):
@@ -146,5 +167,13 @@ def _empty(path: Path, size: int) -> UnreadableError:
     return UnreadableError(path, what, "Copy or record the trace again.", damaged=lost)
 
 
-def _reason(error: OSError) -> str:
-    return f"cannot be read: {error.strerror or type(error).__name__}."
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # in a folder that may not be entered
+        return False
+
+
+def _reason(error: Exception) -> str:
+    told = error.strerror if isinstance(error, OSError) else str(error)
+    return f"cannot be read: {told or type(error).__name__}."

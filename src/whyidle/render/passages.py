@@ -28,8 +28,9 @@ class Room:
     """How much of a finding there is room for; None: all of it."""
 
     full: int | None = None  # findings in full, the others in two lines
+    most: int | None = None  # findings, in full or not
     seen: int | None = None  # lines on what shows it; where it shows has one of its own
-    change: int | None = None  # lines of the first fix; the others have one each
+    brief: bool = False  # whether other fixes than the first have one line each
     others: bool = True  # whether the other fixes are shown
 
 
@@ -39,7 +40,7 @@ def finding_lines(number: int, finding: Finding, summary: Summary, width: int, r
     yield from hang(_head(number, finding), message, width, indent=LABEL)
     yield from _worth(finding, summary, width)
     for index, fix in enumerate(finding.fixes if room.others else finding.fixes[:1]):
-        yield from _change("or" if index else "change", fix, width, room if not index or room.change is None else ONE)
+        yield from _change("or" if index else "change", fix, width, room if index and room.brief else Room())
     one = None if room.seen is None else 1
     label = "seen"
     if finding.seen and (room.seen != 0 or not finding.locations):
@@ -55,11 +56,8 @@ def finding_lines(number: int, finding: Finding, summary: Summary, width: int, r
         yield from hang(_label(""), Text(f"could also be {others}"), width, most=one)
 
 
-ONE = Room(change=1)
-
-
 def compact(number: int, finding: Finding, width: int) -> Iterator[Text]:
-    """Yield a finding in two lines: what is wrong, and what is lost and what to change."""
+    """Yield a finding in short: what is wrong in a line, and what is lost and what to change."""
     head = _head(number, finding)
     message = _COST.sub("", clean(finding.message).rstrip("."))
     yield Text.assemble(head, shorten(message, width - len(head)))
@@ -67,7 +65,7 @@ def compact(number: int, finding: Finding, width: int) -> Iterator[Text]:
     change = (finding.fixes[0].change.splitlines() or [finding.fixes[0].title])[0] if finding.fixes else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
     if text:
-        yield Text.assemble(_label("lost" if lost else "change"), (shorten(text, width - INDENT), "dim"))
+        yield from hang(_label("lost" if lost else "change"), Text(text, style="dim"), width)
 
 
 def tag(finding: Finding) -> str:
@@ -118,12 +116,12 @@ def _label(word: str) -> Text:
 
 
 def _change(label: str, fix: Fix, width: int, room: Room) -> Iterator[Text]:
-    """Yield what to type; where one line has to do for several, the name of the fix."""
+    """Yield what to type, all of it; where one line has to do for several, the name of the fix."""
     lines = fix.change.splitlines() or [fix.title]
-    if room.change == 1 and len(lines) > 1:
+    if room.brief and len(lines) > 1:
         lines = [fix.title]
     rows = [row for line in lines for row in code(clean(line), width - INDENT)]
-    for index, row in enumerate(cut(rows, room.change, width - INDENT)):
+    for index, row in enumerate(cut(rows, 1, width - INDENT) if room.brief else rows):
         yield Text.assemble(_label("" if index else label), (row, "cyan"))
 
 

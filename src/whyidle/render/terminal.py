@@ -22,14 +22,17 @@ from whyidle.render.words import clean, duration, gpu_name, percent, plural, rat
 
 # A screen has 40 lines; 36 leave room for the command and the prompt. The first of these that fits is shown.
 SCREEN = 36
-ROOMS = tuple(
-    Room(full, seen, change=3, others=others)
-    for full in (3, 2, 1)
-    for seen, others in ((2, True), (1, True), (0, True), (0, False))
+ROOMS = (
+    *(
+        Room(full, 6, seen, brief=True, others=others)
+        for full in (3, 2, 1)
+        for seen, others in ((2, True), (1, True), (0, True), (0, False))
+    ),
+    *(Room(1, most, 0, brief=True, others=False) for most in (5, 4, 3, 2)),
 )
-_MOST_FINDINGS = 6  # by default, in full or not
 _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 
+_SEVERAL = 1.5  # batches per step
 _FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
 
 # One column each, so that nothing moves.
@@ -119,7 +122,7 @@ def _facts(report: Report) -> list[str]:
     elif ranks:
         facts.append(plural(ranks, "rank"))
     if summary.steps:
-        facts.append(plural(summary.steps, "step"))
+        facts.append(_steps(summary.steps, summary))
     if summary.step_time_s is not None:
         median, mean = summary.step_time_s, summary.step_time_mean_s
         differ = mean is not None and abs(mean - median) > _FAR * median
@@ -128,6 +131,14 @@ def _facts(report: Report) -> list[str]:
         facts.append(f"{duration(summary.window_s)} recorded")
     facts += [f"{rate(number)} {what}/s" for number, what in _rates(summary)]
     return facts
+
+
+def _steps(count: int, summary: Summary) -> str:
+    """Return how many steps were judged, and of how many batches where a step takes several."""
+    each = summary.batches_per_step or 0.0
+    if each < _SEVERAL or summary.steps_from != "Optimizer.step":
+        return plural(count, "step")
+    return f"{plural(count, 'optimizer step')} of {round(count * each):,} batches"
 
 
 def _rates(summary: Summary) -> Iterator[tuple[float, str]]:
@@ -181,7 +192,7 @@ def _device(device: DeviceBusy, devices: tuple[DeviceBusy, ...]) -> str:
 
 def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
     findings = report.findings
-    shown = findings if room.full is None else findings[:_MOST_FINDINGS]
+    shown = findings[: room.most]
     full = 0
     apart = True
     for number, finding in enumerate(shown, start=1):

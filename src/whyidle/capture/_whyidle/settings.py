@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import weakref
 from typing import Any
 
@@ -46,6 +47,9 @@ def install(torch: Any) -> None:
         if steps[0] < AFTER_STEPS:
             return True
         process(torch)
+        site = place.of_user(sys._getframe())
+        if site is not None and not place.is_library(site.f_code.co_filename):
+            facts.add_setting("optimizer_site", place.text(site), place.text(site))
         for name, value, where in (*model.optimizer(optimizer), *model.root(torch, trained(optimizer))):
             facts.add_setting(name, value, where)
         facts.write()

@@ -19,6 +19,7 @@ LARGEST: Final = {"alloc_retries", "graphs", "graph_breaks", "recompilations_lat
 ASKED: Final = {"", "ok", "not asked", "not asked yet"}  # of NVML: it answered, or nobody wanted to know
 # A rank on which these are missing had none of it.
 ABSENT_IS_NONE: Final = {"data_wait_share"}
+OF_WORST: Final = {"host_gap_share"}  # which is of the place that this rank has
 
 QUESTIONS: Final = (time, loader, torch_counters)
 
@@ -123,7 +124,7 @@ def whole(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Iterator[Measu
         there = [(weight, of[name].value) for weight, of in zip(weights, by_rank, strict=True) if name in of]
         if len(there) == len(of_ranks) or name in ABSENT_IS_NONE:
             own = next((m.value for m in of_worst if m.name == name), there[0][1])
-            alone = together and name in place and name not in SUMS | LARGEST | {"on_gpu"}
+            alone = name in OF_WORST or (together and name in place and name not in SUMS | LARGEST | {"on_gpu"})
             value = own if alone else combined(name, there, sum(weights), own)
             yield Measurement(name, value, locations=place.get(name, ()))
 

@@ -88,7 +88,13 @@ def _of_loader(rows: Rows, its: Bools, batch: Bools, trains: Bools, evaluates: B
     if max(trained, evaluated) >= MOSTLY * (trained + evaluated):
         return np.full(len(its), mostly)
     decided = trains | evaluates
-    return np.where(own & decided, evaluates, mostly)
+    found: Bools = np.where(own & decided, evaluates, mostly)
+    # The end of the data goes with the batch before it, of a loader that is used for both in turns.
+    index = np.flatnonzero(its & batch)
+    before = np.maximum.accumulate(np.where(own[index], np.arange(len(index)), -1)) if len(index) else index
+    ends = ~own[index] & (before >= 0)
+    found[index[ends]] = found[index[before[ends]]]
+    return found
 
 
 def _rare(rows: Rows, steps: Period, other: Bools) -> Bools:

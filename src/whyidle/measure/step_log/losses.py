@@ -159,6 +159,18 @@ def of_another_thread(log: StepLog, rows: Rows, steps: Period, phase: Ints, thre
     return parts[0], parts[1]
 
 
+def data_ranges(rows: Rows, phase: Ints) -> Bools:
+    """Say which records are outermost ranges that are named for loading, for training, and hold no batch."""
+    own = rows.of(Record.RANGE) & (rows.flags == DATA) & ~rows.within_range(DATA) & (phase != EVALUATION)
+    holds_batches = np.zeros(len(rows), np.bool_)
+    inner = np.flatnonzero(rows.of(Record.BATCH) & rows.within_range(DATA))
+    around = np.flatnonzero(own)
+    if len(around) and len(inner):
+        holder = np.searchsorted(rows.start[around], rows.start[inner], "right") - 1
+        holds_batches[around[np.maximum(holder, 0)]] = True
+    return np.asarray(own & ~holds_batches)
+
+
 def other_data_loss(rows: Rows, steps: Period, some: Waits, found: Batches, phase: Ints) -> float | None:
     """Return the share in which the job waits for data that no DataLoader of PyTorch gives it; None where not known.
 
@@ -167,16 +179,8 @@ def other_data_loss(rows: Rows, steps: Period, some: Waits, found: Batches, phas
     Of pauses that are far longer than most the rest is something else. On a GPU the host may wait there for the GPU
     instead, and only what the GPU's own time tells counts.
     """
-    evaluates = phase == EVALUATION
     total = steps.window.total
-    own = rows.of(Record.RANGE) & (rows.flags == DATA) & ~rows.within_range(DATA) & ~evaluates
-    holds_batches = np.zeros(len(rows), np.bool_)
-    inner = np.flatnonzero(rows.of(Record.BATCH) & rows.within_range(DATA))
-    around = np.flatnonzero(own)
-    if len(around) and len(inner):
-        holder = np.searchsorted(rows.start[around], rows.start[inner], "right") - 1
-        holds_batches[around[np.maximum(holder, 0)]] = True
-    own &= ~holds_batches
+    own = data_ranges(rows, phase)
     if some.host[own].sum():
         cost = lost(some, own)
         return None if cost is None else float(cost.sum()) / total

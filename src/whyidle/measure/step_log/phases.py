@@ -57,7 +57,7 @@ def phases(rows: Rows, phase: Ints, window: Intervals) -> dict[str, float]:
     """Return the share of each phase of the window; they sum to 1.
 
     Receiving a batch that is ready is preparation. Time in which nothing is recorded is preparation between a batch and
-    a forward pass, evaluation between two of its records, else "other".
+    a forward pass, evaluation from one of its records to whatever is next, else "other".
     """
     if not window.total:
         return {}
@@ -81,16 +81,24 @@ def evaluating(rows: Rows, phase: Ints) -> Intervals:
     return union(rows.piece_start[its], rows.piece_end[its])
 
 
-def _filled(of_piece: Ints) -> Ints:
-    """Return the phases of pieces, those without one by what is before and after them, garbage collections aside."""
+def neighbours(of_piece: Ints) -> tuple[Ints, Ints]:
+    """Return the phases of what is before and after each piece; those without one, and collections, do not count."""
     told = (of_piece != NONE) & (of_piece != GC)
     index = np.where(told, np.arange(len(of_piece)), -1)
     before = np.maximum.accumulate(index) if len(index) else index
     after = np.where(told, np.arange(len(of_piece)), len(of_piece))
     after = np.minimum.accumulate(after[::-1])[::-1] if len(after) else after
     padded = np.append(of_piece, NONE)
-    left, right = padded[np.where(before < 0, len(of_piece), before)], padded[after]
+    return padded[np.where(before < 0, len(of_piece), before)], padded[after]
+
+
+def _filled(of_piece: Ints) -> Ints:
+    """Return the phases of pieces, those without one by what is before and after them.
+
+    What follows an evaluation is the rest of it, as a metric over all that it predicted, until training goes on.
+    """
+    left, right = neighbours(of_piece)
     filled = np.full(len(of_piece), OTHER)
     filled[(left == DATA) & (right == FORWARD)] = PREPARE
-    filled[(left == EVALUATION) & (right == EVALUATION)] = EVALUATION
+    filled[left == EVALUATION] = EVALUATION
     return np.where(of_piece == NONE, filled, of_piece)

@@ -45,11 +45,14 @@ def in_step(watches: Sequence[Watch]) -> bool:
 
 
 def waits(w: Watch, measured: Sequence[Measurement]) -> float:
-    """Return how much of its time a rank loses in waits; where that is not known, how much it waits for data."""
+    """Return how much of its time a rank loses in waits and in code of its loop, for which others wait as well.
+
+    Where it is not known what it loses, how much it waits for data.
+    """
     lost = {m.name: float(m.value) for m in measured if m.name.startswith("lost_") and not m.subject}
-    return (
-        sum(lost.values()) if {"lost_data_workers_share", "lost_data_other_share"} <= lost.keys() else w.shares["data"]
-    )
+    known = {"lost_data_workers_share", "lost_data_other_share"} <= lost.keys()
+    own = next((float(m.value) for m in measured if m.name == "host_gap_share"), 0.0)
+    return own + (sum(lost.values()) if known else w.shares["data"])
 
 
 def late(of_ranks: Sequence[tuple[Watch, list[Measurement]]]) -> Iterator[Measurement]:

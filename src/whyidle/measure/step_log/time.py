@@ -7,8 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from whyidle.measure.step_log import gaps
 from whyidle.measure.step_log.losses import (
     data_losses,
+    data_ranges,
     evaluation_loss,
     of_another_thread,
     other_data_loss,
@@ -43,6 +45,7 @@ def measure(w: Watch) -> Iterator[Measurement]:
     if w.on_gpu is not None:
         yield Measurement("on_gpu", w.on_gpu)
         yield from losses(w)
+    yield from gaps.measure(w, taken_for_data(w))
     yield from pauses(w)
 
 
@@ -80,6 +83,13 @@ def losses(w: Watch) -> Iterator[Measurement]:
     for name, cost in others.items():
         if cost is not None:
             yield Measurement(name, cost, locations=place_of(loader) if name == "lost_evaluation_share" else ())
+
+
+def taken_for_data(w: Watch) -> float:
+    """Return the share of time that is taken for a wait for data though nothing is recorded in it."""
+    if w.on_gpu is None or w.waits.host[data_ranges(w.rows, w.phase)].sum():
+        return 0.0
+    return other_data_loss(w.rows, w.steps, w.waits, w.batches, w.phase) or 0.0
 
 
 def pauses(w: Watch) -> Iterator[Measurement]:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.compile.graph_break import GraphBreak
 from whyidle.rules.compute.zero_grad_fill import ZeroGradFill
 from whyidle.rules.host.debugger_overhead import DebuggerOverhead
 from whyidle.rules.host.gil_contention import GilContention
@@ -28,14 +30,22 @@ class PythonOverhead(Rule):
     shows that it is Python, not which: record with `with_stack=True`, or look into the running job with
     `py-spy dump --pid PID`.
 
+    `whyidle run` sees the training loop from outside: batches, forward and backward passes, optimizer steps,
+    checkpoints, evaluations. What lies between two of these and is none of them is the loop's own code. The place at
+    which most of it passes is named, with the line at one end of it where that is known. Without a GPU that time is
+    what it costs; on a GPU no more than the time in which NVML sees no kernel and no wait is known.
+
     ## When to ignore it
     A debugger, a coverage tool or a stack-recording profiler is on: `with_stack=True` slows Python
     itself. The first calls of a job set libraries up and are slow once. Data that is loaded outside a
-    DataLoader without a range of its own also looks like this.
+    DataLoader without a range of its own also looks like this. Between the passes may lie work that was asked for:
+    a loss over a large vocabulary, transforms of a batch as tensors.
     """
 
-    needs = (("idle_python_share", "host_stall_share"),)
+    needs = (("idle_python_share", "host_stall_share"), ("host_gap_share", "host_gap"))
     uses = (
+        "watched_s", "watched_steps", *waits.READ_LEFT, *DebuggerOverhead.needs[0],
+        *GraphBreak.needs[0], *GraphBreak.uses,
         "backward_stall_share", "optimizer_launches_per_step", "idle_zero_grad_share", "zero_grad_fills_per_step",
         *EnvBound.needs[0], *GilContention.needs[0], *GilContention.uses, *READ,
     )  # fmt: skip
@@ -49,8 +59,55 @@ class PythonOverhead(Rule):
     )
     applies = Threshold(0.5, "probability", source="judgement: part of it is the loop itself")
     residual = Threshold(0.2, "of host time", source="judgement: a fifth of the work stays in the step")
+    least_gap = Threshold(0.1, "of watched", source="judgement: a loss function, zero_grad and logs take some percent")
+    gap_confidence = Threshold(
+        0.5, "probability", source="judgement, not calibrated yet: the time is measured, what runs in it is not seen"
+    )
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        yield from self._recorded(m) if "idle_python_share" in m and "host_stall_share" in m else self._watched(m)
+
+    def _watched(self, m: Measurements) -> Iterator[Finding]:
+        gap, where = m.number("host_gap_share"), str(m.one("host_gap").value)
+        if gap < self.least_gap or not waits.known(m):
+            return
+        claimed = (DebuggerOverhead.claimed(m), GilContention.claimed(m), GraphBreak.claimed(m))
+        lost = min(gap, waits.left(m, *claimed))
+        steps = m.get("watched_steps", 0.0)
+        each = f", {gap * m.get('watched_s', 0.0) / steps * 1e3:.3g} ms per step" if steps else ""
+        bound = "" if not waits.on_gpu(m) else "; NVML saw no kernel and no wait is known for at least as much of it"
+        yield from self.finding(
+            f"The loop's own code {where} holds up the training, which costs {lost:.0%} of the time.",
+            lost_share=lost,
+            confidence=self.gap_confidence,
+            seen=f"{where} nothing runs that whyidle knows: {gap:.0%} of the watched time{each}" + bound,
+            locations=m.one("host_gap_share").locations,
+            fixes=tuple(self._fixes(where)),
+            candidates=("input.no_overlap", "sync.logging_metrics"),
+        )
+
+    def _fixes(self, where: str) -> Iterator[Fix]:
+        edits = (Edit("scale_host", {"cause": "python,dispatch,autograd_host"}, {"factor": self.residual}),)
+        if where.startswith("between Optimizer.step"):
+            yield Fix(
+                "move logs and uploads behind the step to a thread, or do them every N steps",
+                "if step % 100 == 0:\n    pool.submit(upload, numbers)  # pool = ThreadPoolExecutor(1)",
+                effort="code",
+                applies=self.applies,
+                risk="logs become rarer; what a thread reads must not change meanwhile",
+                edits=edits,
+            )
+        yield Fix(
+            "find the line and take it out of the step",
+            "py-spy dump --pid PID   # some times: at which line is the main thread?\n"
+            'with torch.profiler.record_function("mine"): ...   # around what you suspect: a trace shows it',
+            effort="code",
+            applies=self.applies,
+            risk="none by looking",
+            edits=edits,
+        )
+
+    def _recorded(self, m: Measurements) -> Iterator[Finding]:
         parts = {
             "idle_python_share": "between operators",
             "backward_stall_share": "between two nodes of the backward pass for 1 ms and more",
@@ -92,6 +149,40 @@ class PythonOverhead(Rule):
         )
 
     cases = (
+        Fires(
+            "watched: an upload after each step",
+            host_gap_share=0.92,
+            host_gap="between Optimizer.step and the next batch",
+            watched_s=10.0,
+            watched_steps=200,
+            on_gpu=False,
+        ),
+        Fires(
+            "watched: the GPU rests as long as the loop computes before the forward pass",
+            host_gap_share=0.4,
+            host_gap="between a batch and the forward pass",
+            on_gpu=True,
+            utilization_mean_share=0.55,
+        ),
+        Silent(
+            "watched: the loop computes while the GPU works",
+            host_gap_share=0.4,
+            host_gap="between a batch and the forward pass",
+            on_gpu=True,
+            utilization_mean_share=0.99,
+        ),
+        Silent(
+            "watched: whether the GPU waits for the loop is not known",
+            host_gap_share=0.4,
+            host_gap="between a batch and the forward pass",
+            on_gpu=True,
+        ),
+        Silent(
+            "watched: zero_grad and a loss function",
+            host_gap_share=0.06,
+            host_gap="between Optimizer.step and the next batch",
+            on_gpu=False,
+        ),
         Fires("a metric in pure Python per step", idle_python_share=0.11, host_stall_share=0.01),
         Fires("one operator holds the CPU for 0.3 s", idle_python_share=0.0, host_stall_share=0.86),
         Fires(

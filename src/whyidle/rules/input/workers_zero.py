@@ -84,8 +84,9 @@ class WorkersZero(Rule):
             seen += f"; there is room for {room} {about}{plan.saved:.0%}"
         workers, lost = (plan.workers, plan.saved) if plan else (taken.at_most(m, int(self.fewest)), wait)
         fix = self._fix(workers, self.crowded_applies if crowded else self.applies, waits.on_gpu(m))
+        part = f", as workers can take that much of a wait of {wait:.0%}" if f"{wait:.0%}" != f"{lost:.0%}" else ""
         yield from self.finding(
-            f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the time.",
+            f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the time{part}.",
             lost_share=lost,
             confidence=self.crowded_confidence if crowded else self.confidence,
             seen=seen,

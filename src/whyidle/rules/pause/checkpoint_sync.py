@@ -115,7 +115,7 @@ class CheckpointSync(Rule):
         parts = [f"training waits {m.number('lost_save_share'):.1%} of the watched time for checkpoints"]
         if "saves" in m:
             steps = f" in {m.number('watched_steps'):.0f} steps" if "watched_steps" in m else ""
-            parts.append(f"{m.number('saves'):.0f} writes{steps}")
+            parts.append(f"{m.number('saves'):.0f} write{'' if m.number('saves') == 1 else 's'}{steps}")
         if m.get("saves", 0.0) >= 1 and "watched_s" in m:
             each = m.number("lost_save_share") * m.number("watched_s") / m.number("saves")
             parts.append(f"{each:.2g} s each")

@@ -62,7 +62,9 @@ class Evaluation(Rule):
 
     def _watched(self, m: Measurements) -> Iterator[Finding]:
         lost = m.number("lost_evaluation_share")
-        count = f", {m.number('evaluations'):.0f} evaluations" if "evaluations" in m else ""
+        count = ""
+        if "evaluations" in m:
+            count = ", 1 evaluation" if m.number("evaluations") == 1 else f", {m.number('evaluations'):.0f} evaluations"
         total = (
             f" of the {m.number('host_evaluation_share'):.0%} that they take" if "host_evaluation_share" in m else ""
         )
