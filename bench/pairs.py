@@ -146,7 +146,7 @@ def scrub(folder: Path, target: Path) -> None:
     """Copy a run directory to where fixtures live, without what belongs to this machine: its name, paths, kernel."""
     shutil.rmtree(target, ignore_errors=True)
     for file in sorted(folder.rglob("*")):
-        if not file.is_file() or file.suffix == ".ring":
+        if not file.is_file() or file.suffix == ".ring" or file.name == "report.json":
             continue
         name = re.sub(r"node-[^/]+", "node-host", str(file.relative_to(folder)))
         place = target / name
@@ -163,7 +163,8 @@ def clean(text: str, folder: Path) -> str:
     """Replace what names this machine in JSON text."""
     for path, word in ((folder.parent, "."), (Path(sys.executable).parent.parent, "venv"), (HERE.parent, "whyidle")):
         text = text.replace(f"{path.resolve()}/", f"{word}/").replace(str(path.resolve()), word)
-    text = text.replace(os.uname().nodename, "host").replace(os.uname().release, "6.1")
+    for word, name in ((os.uname().nodename, "host"), (os.uname().release, "6.1")):
+        text = re.sub(rf"\b{re.escape(word)}\b", name, text)
     return re.sub(r'"/(?:work|root|tmp|home)[^"]*"', '"elsewhere"', text)
 
 

@@ -15,8 +15,8 @@ from whyidle.model.finding import Report
 
 WATCHED = Path(__file__).parent / "runs" / "watched"
 CELLS = [(pair, cell) for pair, cells in PAIRS.items() for cell in cells]
-# Of the time: how far apart what was said to be lost and what the cure saved may be. The machine is a shared one.
-NEAR = 0.15
+# Of the time. A cure may save more than the wait: where workers take the CPUs of the training, too, it gets those back.
+PROMISED_MORE, SAVED_MORE = 0.07, 0.3
 PATHS = ("/home/", "/ro" + "ot/", "/t" + "mp/", "/usr/", "/opt/")  # in pieces: no file of ours holds such a path
 
 
@@ -38,7 +38,9 @@ def test_what_is_lost_is_about_what_the_cure_saves(pair: str) -> None:
     assert before.summary.step_time_mean_s is not None
     assert cured.summary.step_time_mean_s is not None
     saved = 1 - cured.summary.step_time_mean_s / before.summary.step_time_mean_s
-    assert before.findings[0].lost_share == pytest.approx(saved, abs=NEAR)
+    lost = before.findings[0].lost_share
+    assert lost is not None
+    assert saved - SAVED_MORE <= lost <= saved + PROMISED_MORE
 
 
 def test_recordings_name_nothing_of_the_machine_that_made_them() -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from whyidle.measure.step_log import WatchedJob
 from whyidle.model.evidence import Node, Run
 from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, OWN_CODE, PHASES, UTILIZED, Ended, Finding, Summary
-from whyidle.model.measurement import LINUX, LOG, LOG_CUDA, LOG_GPU, LOG_WORKERS, Measurements
+from whyidle.model.measurement import LINUX, LOG, LOG_CUDA, LOG_GPU, LOG_RANKS, LOG_WORKERS, Measurements
 from whyidle.rules import all_rules
 
 LOSSES: Final = ("data_zero", "data_workers", "data_first", "data_other", "save", "evaluation")
@@ -69,7 +69,7 @@ def done(run: Run, job: WatchedJob) -> dict[str, str]:
         return {}
     silent = next((node.nvml for node in run.nodes if node.nvml != "ok"), "")
     nvml = f"make NVML answer on the job's machine ({silent})" if silent else ""
-    return {LOG: "", LOG_WORKERS: "", LOG_CUDA: "", LINUX: "", LOG_GPU: nvml}
+    return {LOG: "", LOG_WORKERS: "", LOG_CUDA: "", LINUX: "", LOG_RANKS: "", LOG_GPU: nvml}
 
 
 def enough(summary: Summary, findings: tuple[Finding, ...], ranks: int = 1) -> bool:
