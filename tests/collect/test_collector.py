@@ -216,6 +216,7 @@ def test_beside_a_real_job(tmp_path: Path) -> None:
         return (tmp_path / "processes.csv").exists() and len(table(tmp_path / "processes.csv")) >= 2
 
     with subprocess.Popen([sys.executable, "-c", WORKING]) as job:
+        wait_for(lambda: Path(f"/proc/{job.pid}/cmdline").read_bytes() != b"")  # empty while the system starts it
         collector = Collector(tmp_path, tmp_path, job.pid, 0.1, gpus=False)
         collector.start()
         wait_for(seen_twice)
