@@ -188,7 +188,8 @@ def test_loaders_and_batches_say_what_they_are(loops: dict[str, tuple[Record, ..
     by_loader = Counter((record.loader, record.samples) for record in of("BATCH", loops["two_loaders"]))
     assert sorted(samples for _, samples in by_loader) == [16, 32]
     assert len({loader for loader, _ in by_loader}) == 2
-    assert {record.samples for record in of("BATCH", loops["web_loader"])} == {32}
+    if "web_loader" in loops:  # needs webdataset
+        assert {record.samples for record in of("BATCH", loops["web_loader"])} == {32}
 
 
 def test_workers_are_told(loops: dict[str, tuple[Record, ...]]) -> None:

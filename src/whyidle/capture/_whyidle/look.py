@@ -1,8 +1,9 @@
 """Where a fetch spends its time: a thread that looks at the fetching thread's stack, for `--workers` only.
 
 What the thread is doing besides Python code is asked of the kernel (/proc/self/task/TID/syscall): running, or blocked
-in a call that reads, waits for a lock, or sleeps. The frames are taken first, which needs the interpreter's lock; the
-kernel is asked after that lock was given up, so that waiting for us is not taken for waiting.
+in a call that reads, waits for a lock, or sleeps. The frames are taken first, which needs the interpreter's lock. The
+kernel is asked after that lock was given up, and a thread that seems to wait for a lock only counts as waiting if it
+used no CPU meanwhile: so waiting for us is not taken for waiting.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 from _whyidle import hooks, place, record
 
 INTERVAL_S = 0.05
+SETTLE_S = 0.001  # after the frames: the thread waited for the lock that we held, and may go on
+COMPUTES = 0.5  # of a time: so much CPU time in it is computing
 DEEPEST = 12  # frames kept of a stack
 MOST_STACKS = 200  # told apart
 WRITTEN = 16  # stacks, the most frequent
@@ -132,9 +135,13 @@ class Look:
         """Return what the thread is doing: cpu, read, lock, sleep or other."""
         if syscall < 0:
             return "other"
+        clock = time.pthread_getcpuclockid(thread)
+        used, began = time.clock_gettime(clock), time.monotonic()
+        time.sleep(SETTLE_S)
         state = state_of(os.pread(syscall, 200, 0))
+        computes = time.clock_gettime(clock) - used > COMPUTES * (time.monotonic() - began)
         busy = self._others_are_busy(thread)
-        return "cpu" if state == "lock" and busy else state
+        return "cpu" if state == "lock" and (computes or busy) else state
 
     def _others_are_busy(self, thread: int) -> bool:
         """Return whether other threads compute for it: a thread waits for those of OpenMP or OpenCV as for a lock."""
@@ -143,7 +150,7 @@ class Look:
         now = time.monotonic()
         share = (others - self._others) / max(now - self._at, 1e-9)
         self._others, self._at = others, now
-        return share > 0.5
+        return share > COMPUTES
 
 
 def frames(frame: Any) -> tuple[str, ...]:
