@@ -203,3 +203,8 @@ def run_directory(path: Path, *processes: Process, **machine) -> Path:
     """Write a run directory of one machine and return its path."""
     Machine(processes=list(processes), **machine).write(path)
     return path
+
+
+def shares(values, *names):
+    """Return the shares of these phases, rounded."""
+    return [round(values[f"host_{name}_share"], 3) for name in names]
