@@ -58,7 +58,7 @@ def judge(run: Run) -> Report:
     left = sum(unexplained(measured.measurements, ranked).values())
     spoken = watched.spoken(summary, ranked) and not watched.rests(summary)
     judged = (left < MEDIUM and spoken) or any(finding.severity != "low" for finding in ranked)
-    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged)
+    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged=judged)
 
 
 def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report:

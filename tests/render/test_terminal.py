@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from whyidle import cost
 from whyidle.model.evidence import Ignored
-from whyidle.model.finding import CAUSES, DeviceBusy, Estimate, Finding, GpuCount, Report, RunInfo, Summary
+from whyidle.model.finding import CAUSES, DeviceBusy, Estimate, Finding, GpuCount, Predicted, Report, RunInfo, Summary
 from whyidle.render import render
 from whyidle.render.lines import wrap
 
@@ -38,10 +37,8 @@ def test_cost(ranks: Report, snapshot: SnapshotAssertion) -> None:
 
 
 def test_predicted(one_finding: Report, snapshot: SnapshotAssertion) -> None:
-    predicted: Mapping[str, Estimate] = {
-        "step_time_s": Estimate(0.11, 0.117, 0.126, "replay"),
-        "speedup": Estimate(1.4, 1.5, 1.6, "replay"),
-    }
+    step = Estimate(0.11, 0.117, 0.126)
+    predicted = Predicted(step, step, Estimate(1.4, 1.5, 1.6))
     finding = one_finding.findings[0]
     fix = replace(finding.fixes[0], predicted=predicted)
     report = replace(one_finding, findings=(replace(finding, fixes=(fix,)),))

@@ -77,7 +77,7 @@ QUESTIONS = (idle, input, transfer, sync, launch, optimizer, compute, recompile,
 class Measured:
     """Everything that was measured in a run, and what is doubtful about it."""
 
-    traces: tuple[Trace, ...]  # that were measured
+    analyses: tuple[Analysis, ...]  # of the traces that were measured, by rank
     measurements: Measurements
     devices: tuple[DeviceBusy, ...]
     detail: Detail
@@ -88,6 +88,10 @@ class Measured:
     warnings: tuple[str, ...] = ()  # recordings and devices that were left out
     confidence: float = 1.0  # what the doubts leave of it, 0-1; of several ranks the mean, as of their shares
     watched: WatchedJob = field(default_factory=WatchedJob)
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        return tuple(a.t.trace for a in self.analyses)
 
 
 def measure(run: Run) -> Measured:
@@ -103,7 +107,7 @@ def measure(run: Run) -> Measured:
     m = joined(traced, watched)
     sources = [a.t.steps.source for a in analyses]
     return Measured(
-        traces=tuple(a.t.trace for a in analyses),
+        analyses=tuple(analyses),
         measurements=m,
         devices=tuple(device_busy(analyses)),
         detail=detail(analyses),

@@ -109,12 +109,25 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A prediction: the likely value, the range it may lie in, and what it rests on."""
+    """A prediction: the likely value, and the range in which it lies with a probability of 80%."""
 
     low: float
     likely: float
     high: float
-    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What the job does once some fixes are made: by replay of its timeline, or by the model of its loader."""
+
+    step_time_s: Estimate  # median
+    step_time_mean_s: Estimate
+    speedup: Estimate  # ratio of mean step times, before over after
+    per: Literal["step", "sample"] = "step"  # "sample": the batch grows, and a step's time is divided by how much
+    source: str = ""  # what it was predicted from
+    rests_on: tuple[str, ...] = ()  # coefficients that were not measured in this job
+    gpu_idle_share: float | None = None  # what is left
+    usd_per_hour_saved: float | None = None  # of all GPUs; None without a price
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +140,7 @@ class Fix:
     applies: float = 0.8  # probability that this change is possible and removes the loss, 0-1
     risk: str = ""
     edits: tuple[Edit, ...] = ()
-    predicted: Mapping[str, Estimate] | None = None  # by replay; None where it did not run
+    predicted: Predicted | None = None  # None: report.prediction says why
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +315,46 @@ class RunInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Applied:
+    """One fix of the sequence in which to make them."""
+
+    rule: str
+    title: str
+    predicted: Predicted  # once this one and all before it are made
+    saved_share: float  # of the step as it is now, mean: what this one adds
+    then: str  # the rule that is the next limit; "" where none of the findings' fixes saves more
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A combination of fixes that a person asked for."""
+
+    rules: tuple[str, ...]
+    predicted: Predicted | None
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What fixes are worth together, and how it was found."""
+
+    refused: str = ""  # why nothing is predicted; empty where something is
+    source: str = ""  # what was replayed, in words: "replay of steps 2-6 of rank 0"
+    steps: tuple[int, ...] = ()  # numbers of the steps that were replayed
+    ranks: tuple[int, ...] = ()
+    local: bool = False  # other ranks were not recorded: that they wait for each other is held as it is
+    step_time_s: float | None = None  # replayed as it is, once the launch queue has filled; what fixes are held against
+    step_time_mean_s: float | None = None
+    identity_error: float | None = None  # of the replay without a change, of the recorded step, median
+    queue: int | None = None  # launches that a stream takes before it makes the host wait
+    sequence: tuple[Applied, ...] = ()  # the order in which to make fixes, each on top of those before it
+    joint: Predicted | None = None  # all of the sequence
+    critical_path: Mapping[str, float] = field(default_factory=dict)  # share of the step, by what lay on it
+    unpriced: Mapping[str, str] = field(default_factory=dict)  # by rule: why its fixes are not predicted
+    asked: tuple[Asked, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The whole judgement."""
 
@@ -311,6 +364,7 @@ class Report:
     unknown: tuple[Unknown, ...] = ()
     warnings: tuple[str, ...] = ()
     detail: Detail = field(default_factory=Detail)
+    prediction: Prediction | None = None  # None: nobody asked for it
     judged: bool = True  # False: the evidence does not allow a verdict; summary.verdict says why
 
     @property

@@ -10,7 +10,7 @@ from math import isclose
 from rich.cells import cell_len
 from rich.text import Text
 
-from whyidle.model.finding import EFFORT_COST, Effort, Estimate, Finding, Fix, Location, Severity, Summary
+from whyidle.model.finding import EFFORT_COST, Effort, Finding, Fix, Location, Predicted, Severity, Summary
 from whyidle.render.lines import INDENT, LABEL, cut, hang, wrap
 from whyidle.render.words import basename, clean, duration, kernel_name, money, percent, shorten
 
@@ -136,7 +136,7 @@ def code(line: str, width: int) -> list[str]:
 
 def _worth(finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
     """Yield what the best fix would bring where it was replayed, else what is lost."""
-    fix = next((fix for fix in finding.fixes if fix.predicted and "step_time_s" in fix.predicted), None)
+    fix = next((fix for fix in finding.fixes if fix.predicted), None)
     if fix is not None and fix.predicted is not None and summary.step_time_s is not None:
         label, text = "worth", _predicted(fix.predicted, summary)
     elif finding.lost_share:
@@ -146,13 +146,11 @@ def _worth(finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
     yield from hang(_label(label), Text(text), width, tail=Text(f"· {tag(finding)}", style="dim"))
 
 
-def _predicted(predicted: Mapping[str, Estimate], summary: Summary) -> str:
-    step = predicted["step_time_s"]
+def _predicted(predicted: Predicted, summary: Summary) -> str:
+    step, speedup = predicted.step_time_s, predicted.speedup
     now = summary.step_time_s or 0.0
     text = f"{duration(now)} → {duration(step.likely)} per step"
-    speedup = predicted.get("speedup")
-    if speedup is not None:
-        text += f", {speedup.likely:.2g}x ({speedup.low:.2g}\N{EN DASH}{speedup.high:.2g}x)"
+    text += f", {speedup.likely:.2g}x ({speedup.low:.2g}\N{EN DASH}{speedup.high:.2g}x)"
     return text + _dollars(1 - step.likely / now if now else 0.0, summary)
 
 
