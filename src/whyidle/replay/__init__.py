@@ -85,7 +85,7 @@ class Replay:
         return [alone(g) for g in graphs]
 
     def outcome(self, graphs: Sequence[Graph], played: Sequence[Played], scale: float) -> Outcome:
-        return outcome(graphs, played, self.meetings.shift, scale)
+        return outcome(graphs, played, scale)
 
 
 def waits_for_peers(edit: Edit) -> bool:
@@ -94,7 +94,8 @@ def waits_for_peers(edit: Edit) -> bool:
 
 
 def evening(edit: Edit) -> Release:
-    return evened(edit.coefficients.get("factor", 0.0))
+    """Return when collectives begin once late ranks come sooner."""
+    return evened(edit.coefficients.get("factor", 0.0), mean=edit.selector.get("to") == "mean")
 
 
 def replay_of(measured: Measured) -> Replay:

@@ -41,12 +41,11 @@ class Outcome:
         return float(np.median(kept)) / self.scale
 
 
-def outcome(graphs: Sequence[Graph], played: Sequence[Played], shift: Sequence[float], scale: float = 1.0) -> Outcome:
+def outcome(graphs: Sequence[Graph], played: Sequence[Played], scale: float = 1.0) -> Outcome:
     """Return what the ranks do together: a step is done when the last of them has done it."""
-    ends = np.max([p.drained - by for p, by in zip(played, shift, strict=True)], axis=0)
-    host = max(float(p.marks[-1]) - by for p, by in zip(played, shift, strict=True))
-    ends[0] = min(float(p.marks[0]) - by for p, by in zip(played, shift, strict=True))
-    ends[-1] = max(float(ends[-1]), host)
+    ends = np.max([p.drained for p in played], axis=0)
+    ends[0] = min(float(p.marks[0]) for p in played)
+    ends[-1] = max(float(ends[-1]), *(float(p.marks[-1]) for p in played))
     steps = np.diff(ends)
     backlog = max(float(g.tails.max(initial=0.0)) for g in graphs)
     first = int(backlog > BACKLOG * float(ends[-1] - ends[0]) and len(steps) > 1)
@@ -56,7 +55,7 @@ def outcome(graphs: Sequence[Graph], played: Sequence[Played], shift: Sequence[f
 
 def idle_shares(g: Graph, p: Played) -> list[float]:
     """Return for each device the share of the replay in which nothing ran."""
-    low, high = int(p.marks[0]), int(max(p.marks[-1], p.drained[-1]))
+    low, high = int(p.returned[0]), int(max(p.returned[-1], p.ended.max(initial=0.0)))
     device = np.array([device for device, _ in g.streams])[g.stream] if len(g.row) else np.empty(0)
     shares = []
     for one in np.unique(device):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -73,25 +73,29 @@ def operations(a: Analysis, g: Graph) -> dict[tuple[str, int, str], list[int]]:
 
 
 def play_together(graphs: Sequence[Graph], meets: Meetings, release: Release = max) -> list[Played]:
-    """Run all ranks; `release` tells when a collective begins once all its ranks are known to come."""
+    """Run all ranks; `release` tells when a collective begins, by when its ranks come. Marks are in the ranks' common
+    time.
+
+    A rank that comes later than the release is taken to have come then: what made it late is taken back.
+    """
     games = [play(g, meets.of[place]) for place, g in enumerate(graphs)]
-    done: list[Played | None] = [None] * len(games)
+    ranks = [Rank(by) for by in meets.shift]
     arrived: dict[int, list[tuple[int, float]]] = defaultdict(list)
     waiting: dict[int, int] = {}  # rank -> meeting
 
-    def advance(rank: int, answer: float | None) -> int | None:
+    def advance(place: int, answer: float | None) -> int | None:
         """Let a rank go on; return the meeting that it comes to."""
         try:
-            j, at = next(games[rank]) if answer is None else games[rank].send(answer)
+            j, at = next(games[place]) if answer is None else games[place].send(answer)
         except StopIteration as end:
-            done[rank] = end.value
+            ranks[place].played = end.value
             return None
-        meeting = meets.of[rank][j]
-        arrived[meeting].append((rank, at - meets.shift[rank]))
-        waiting[rank] = meeting
+        meeting = meets.of[place][j]
+        arrived[meeting].append((place, at))
+        waiting[place] = meeting
         return meeting
 
-    ready = [meeting for rank in range(len(games)) if (meeting := advance(rank, None)) is not None]
+    ready = [meeting for place in range(len(games)) if (meeting := advance(place, None)) is not None]
     while waiting:
         full = [meeting for meeting in dict.fromkeys(ready) if len(arrived[meeting]) == meets.members[meeting]]
         if not full:  # ranks met in another order than they were matched: the first goes on with who is there
@@ -99,20 +103,47 @@ def play_together(graphs: Sequence[Graph], meets: Meetings, release: Release = m
         ready = []
         for meeting in full:
             there = arrived.pop(meeting)
-            end = release([at for _, at in there]) + meets.transfer[meeting]
-            for rank, _ in there:
-                del waiting[rank]
-                after = advance(rank, end + meets.shift[rank])
+            begins = release([at - ranks[place].shift for place, at in there])
+            for place, at in there:
+                ranks[place].pull(at, begins)
+                del waiting[place]
+                after = advance(place, max(at, begins + ranks[place].shift) + meets.transfer[meeting])
                 if after is not None:
                     ready.append(after)
-    return [played for played in done if played is not None]
+    return [rank.in_common_time() for rank in ranks]
 
 
-def evened(factor: float, middle: Callable[[Floats64], float] = lambda at: float(np.median(at))) -> Release:
-    """Return the release of collectives whose late ranks come nearer to the others: by 1 - factor of their lateness."""
+class Rank:
+    """Where the time of one rank lies in the time that all share."""
+
+    def __init__(self, shift: float) -> None:
+        self.shift = shift  # its own time less the common one, ns
+        self.since, self.shifts = [-np.inf], [shift]
+        self.played: Played | None = None
+
+    def pull(self, at: float, begins: float) -> None:
+        """Take back what this rank came later than a collective begins."""
+        late = at - self.shift - begins
+        if late > 0:
+            self.shift += late
+            self.since.append(at)
+            self.shifts.append(self.shift)
+
+    def in_common_time(self) -> Played:
+        """Return what was played, with its marks in the common time."""
+        assert self.played is not None
+        return replace(self.played, marks=self.common(self.played.marks), drained=self.common(self.played.drained))
+
+    def common(self, times: Floats64) -> Floats64:
+        return times - np.array(self.shifts)[np.searchsorted(self.since, times, "right") - 1]
+
+
+def evened(factor: float, *, mean: bool = False) -> Release:
+    """Return the release of collectives whose late ranks come nearer to the median, or the mean, by 1 - factor."""
+    middle = np.mean if mean else np.median
 
     def release(at: Sequence[float]) -> float:
-        latest, usual = max(at), middle(np.array(at))
+        latest, usual = max(at), float(middle(at))
         return usual + factor * (latest - usual)
 
     return release
