@@ -19,6 +19,7 @@ from whyidle.model.evidence import Floats64, Ints
 from whyidle.model.finding import Edit
 from whyidle.model.intervals import Intervals, containing, intersect
 from whyidle.replay.graph import SPACING, Graph, Node
+from whyidle.replay.loader import Loader
 from whyidle.replay.select import Selected, Selection
 
 # ns: what launching a CUDA graph takes on the host, and each of its nodes (assumed: PyGraph and CUDA's own figures)
@@ -68,7 +69,15 @@ def scale_host(g: Graph, parts: Sequence[tuple[Intervals, float]]) -> None:
         if g.loader is None:
             g.own[takes] *= share[takes]
         else:
-            g.loader = g.loader.scaled(share[takes].tolist())
+            g.loader = quicker(g.loader, share[takes])
+
+
+def quicker(loader: Loader, share: Floats64) -> Loader:
+    """Return the loader with what is left of making each batch; those begun together with one are as quick."""
+    left = share.copy()
+    for later in range(1, min(max(loader.workers, 1), len(share))):
+        left[later:] = np.minimum(left[later:], share[:-later])
+    return replace(loader, makes=[take * part for take, part in zip(loader.makes, left.tolist(), strict=True)])
 
 
 def clock(parts: Sequence[tuple[Intervals, float]]) -> Callable[[Ints], Floats64]:

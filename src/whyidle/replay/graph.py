@@ -99,8 +99,11 @@ class Graph:
         return len(self.numbers)
 
 
-def build(a: Analysis, low: int, high: int) -> Graph:
-    """Return the graph of the steps `low` to `high` (exclusive), by their place in `a.t.steps`; they follow each other."""
+def build(a: Analysis, low: int, high: int, workers: int | None = None, prefetch: int = 2) -> Graph:
+    """Return the graph of the steps `low` to `high` (exclusive), by their place in `a.t.steps`; they follow each other.
+
+    `workers` of the loader and batches that each makes ahead, where known.
+    """
     steps = a.t.steps
     origin, end = int(steps.start[low]), int(steps.end[high - 1])
     marks = np.append(steps.start[low:high], end)
@@ -120,12 +123,13 @@ def build(a: Analysis, low: int, high: int) -> Graph:
     queue, back, held = calibrate(a.t, call, ops.first, ops.row, ops.stream)
     own = np.where(np.isnan(held), own, held)
     target, ret, own = waits(a, call, own, ops)
+    taken = [(asked - origin, got - origin) for asked, got in zip(h.start[takes].tolist(), h.end[takes].tolist(), strict=True)]
     return Graph(
         a.t.trace.rank, origin, end, tuple(map(int, steps.number[low:high])), queue,
         kind, thread, call, start, stop, begins, (start - np.minimum(begins, start)).astype(np.float64),
         own.astype(np.float64), target, ret, resumption(thread, start, begins),
         ops.first, ops.row, ops.stream, ops.latency, ops.spacing, ops.dependency, ops.lag, ops.duration, ops.began,
-        back, ops.tails, ops.streams,
+        back, ops.tails, ops.streams, Loader.of(taken, workers, prefetch) if taken else None,
     )  # fmt: skip
 
 
