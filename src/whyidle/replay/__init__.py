@@ -24,7 +24,7 @@ from whyidle.replay.engine import Played, alone
 from whyidle.replay.gates import refusal
 from whyidle.replay.graph import Graph, build
 from whyidle.replay.outcome import Outcome, outcome
-from whyidle.replay.ranks import Meetings, Release, evened, meetings, play_together
+from whyidle.replay.ranks import Meetings, Release, changed, evened, meetings, play_together
 from whyidle.replay.select import Selection, concerns
 
 
@@ -81,7 +81,7 @@ class Replay:
             if g.loader is not None:
                 g.loader.reset()
         if len(self.meetings):
-            return play_together(graphs, self.meetings, release)
+            return play_together(graphs, changed(self.meetings, graphs), release)
         return [alone(g) for g in graphs]
 
     def outcome(self, graphs: Sequence[Graph], played: Sequence[Played], scale: float) -> Outcome:
