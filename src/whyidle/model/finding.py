@@ -91,7 +91,8 @@ class Location:
 class Edit:
     """What a fix does to a timeline, as data that replay applies.
 
-    `kind` names the operation, `selector` what it applies to, `coefficients` how much.
+    `kind` names the operation, `selector` what it applies to, `coefficients` how much. "prior" among these is 1.0 where
+    nobody measured them in this job.
     """
 
     kind: Literal[
@@ -101,7 +102,8 @@ class Edit:
         "scale_device",  # device time of a class of work, by `factor`
         "remove_device",  # a class of work disappears
         "merge_launches",  # many launches become one per step
-        "overlap_collectives",  # collectives run beside computation
+        "overlap_collectives",  # collectives run beside computation, which takes `slowdown` times as long meanwhile
+        "larger_batch",  # `factor` times the samples per step; times are told per sample
     ]
     selector: Mapping[str, Value] = field(default_factory=dict)
     coefficients: Mapping[str, float] = field(default_factory=dict)

@@ -87,7 +87,9 @@ class PythonOverhead(Rule):
         )
 
     def _fixes(self, where: str) -> Iterator[Fix]:
-        edits = (Edit("scale_host", {"cause": "python,dispatch,autograd_host"}, {"factor": self.residual}),)
+        edits = (
+            Edit("scale_host", {"cause": "python,dispatch,autograd_host"}, {"factor": self.residual, "prior": 1.0}),
+        )
         if where.startswith("between Optimizer.step"):
             yield Fix(
                 "move logs and uploads behind the step to a thread, or do them every N steps",
@@ -142,7 +144,13 @@ class PythonOverhead(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="logs and metrics become rarer",
-                    edits=(Edit("scale_host", {"cause": "python,dispatch,autograd_host"}, {"factor": self.residual}),),
+                    edits=(
+                        Edit(
+                            "scale_host",
+                            {"cause": "python,dispatch,autograd_host"},
+                            {"factor": self.residual, "prior": 1.0},
+                        ),
+                    ),
                 ),
             ),
             candidates=("input.no_overlap", "sync.logging_metrics", "host.gil_contention", "host.debugger_overhead"),

@@ -83,7 +83,7 @@ class CpuTransform(Rule):
         )
 
     def _fixes(self, m: Measurements) -> Iterator[Fix]:
-        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),)
+        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),)
         processes = taken.at_most(m, int(self.processes))
         yield Fix(
             "do once what is the same in every epoch: decode, resize, tokenize ahead, and store the result",

@@ -88,7 +88,7 @@ class Storage(Rule):
                 effort="argument",
                 applies=self.more_applies,
                 risk="no gain where the bandwidth is used up; memory for more batches; others on the same storage",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.half}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.half, "prior": 1.0}),),
             ),
             Fix(
                 "read from a local disk or memory, in large files",
@@ -96,7 +96,7 @@ class Storage(Rule):
                 effort="setting",
                 applies=self.stage_applies,
                 risk="takes time before the first step, and room on the disk",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),),
             ),
         )
 

@@ -73,5 +73,5 @@ def run_elsewhere() -> Fix:
         effort="setting",
         applies=APPLIES,
         risk="CPUs that others do not have then",
-        edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": RESIDUAL}),),
+        edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": RESIDUAL, "prior": 1.0}),),
     )

@@ -132,7 +132,9 @@ class WorkerStartup(Rule):
             effort="argument",
             applies=self.applies,
             risk="workers keep their memory between epochs, also those of a validation loader",
-            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
+            edits=(
+                Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual, "prior": 1.0}),
+            ),
         )
 
     def _endless(self) -> Fix:
@@ -143,7 +145,9 @@ class WorkerStartup(Rule):
             effort="code",
             applies=self.kept_applies,
             risk="ends of epochs have to be counted in steps; with several ranks the sampler has to be their own",
-            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
+            edits=(
+                Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual, "prior": 1.0}),
+            ),
         )
 
     def _others(self, m: Measurements) -> str:

@@ -156,7 +156,7 @@ class WorkersTooFew(Rule):
                 effort="argument",
                 applies=self.applies,
                 risk="no gain where the cores or the storage are the limit; memory grows with each worker",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),),
             ),
             Fix(
                 "prepare more batches ahead, where batches take unequal time",
@@ -164,7 +164,7 @@ class WorkersTooFew(Rule):
                 effort="argument",
                 applies=self.ahead_applies,
                 risk="host memory for twice as many batches",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.ahead}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.ahead, "prior": 1.0}),),
             ),
         )
 

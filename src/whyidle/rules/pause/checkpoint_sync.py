@@ -87,7 +87,7 @@ class CheckpointSync(Rule):
             effort="code",
             applies=self.applies,
             risk="host memory for a second copy of the state; the steps after a save may be slower",
-            edits=(Edit("scale_host", {"cause": "checkpoint"}, {"factor": 1 - hidden / lost if lost else 0.0}),),
+            edits=self._shorter({"factor": 1 - hidden / lost if lost else 0.0, "prior": 1.0}),
         )
 
     def _rarer(self, lost: float) -> Fix:
@@ -100,7 +100,14 @@ class CheckpointSync(Rule):
             effort="setting",
             applies=self.rarer_applies,
             risk=f"up to {'twice' if times == 2 else f'{times} times'} as much work is lost in a crash",
-            edits=(Edit("scale_host", {"cause": "checkpoint"}, {"factor": 1 / times}),),
+            edits=self._shorter({"factor": 1 / times}),
+        )
+
+    def _shorter(self, coefficients: dict[str, float]) -> tuple[Edit, ...]:
+        """Return what makes saves shorter: the host's part, and the copies that it waits for."""
+        return (
+            Edit("scale_host", {"cause": "checkpoint"}, coefficients),
+            Edit("scale_device", {"range": "checkpoint"}, coefficients),
         )
 
     def _recorded(self, m: Measurements, lost: float) -> str:

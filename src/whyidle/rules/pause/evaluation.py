@@ -130,7 +130,7 @@ class Evaluation(Rule):
                 effort="argument",
                 applies=self.load_applies,
                 risk="memory for workers that are idle between evaluations",
-                edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
+                edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual, "prior": 1.0}),),
             ),
         )
 
@@ -145,7 +145,7 @@ class Evaluation(Rule):
             effort="code",
             applies=self.applies,
             risk="memory for what is kept",
-            edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
+            edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual, "prior": 1.0}),),
         )
 
     def _half(self) -> Fix:
