@@ -45,7 +45,7 @@ import sys
 from whyidle import diagnosis
 from whyidle.cli import main
 from whyidle.model.finding import Finding, Report, RunInfo, Summary
-def diagnose(paths, progress=None, **money):
+def diagnose(paths, progress=None, **judging):
     if sys.argv[1] == "broken":
         return {}["a mistake"]
     if sys.argv[1] == "stopped":

@@ -11,7 +11,7 @@ import typer
 from whyidle import cost, diagnosis
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
-from whyidle.cli._numbers import Gpus, Hours, Price
+from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price
 from whyidle.errors import WhyIdleError
 from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
@@ -30,6 +30,13 @@ def diagnose(
     price: Price = None,
     gpus: Gpus = None,
     hours: Hours = None,
+    what_if: Annotated[
+        str | None,
+        typer.Option(
+            "--what-if", metavar="RULE[,RULE...]", help="Say what the fixes of these findings bring together."
+        ),
+    ] = None,
+    no_predict: NoPredict = False,
     everything: Annotated[
         bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
     ] = False,
@@ -47,6 +54,7 @@ def diagnose(
         whyidle diagnose runs/resnet50/
         whyidle diagnose rank*.json.gz --price 2.60 --gpus 8 --hours 24
         whyidle diagnose trace.json -o report.json
+        whyidle diagnose trace.json --what-if input.workers_zero,sync.scalar_read
 
     To record your job: whyidle demo --record
 
@@ -56,12 +64,23 @@ def diagnose(
     chosen = format or ("json" if output is not None and output.suffix.lower() == ".json" else "terminal")
     renders = renderer(chosen)
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
+    asked = diagnosis.rules_in(what_if or ())
+    diagnosis.check(predict=not no_predict, what_if=asked)
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
-                report = diagnosis.diagnose(paths, price=price, gpus=gpus, hours=hours, progress=progress)
+                report = diagnosis.diagnose(
+                    paths,
+                    price=price,
+                    gpus=gpus,
+                    hours=hours,
+                    predict=not no_predict,
+                    what_if=asked,
+                    progress=progress,
+                )
         except WhyIdleError as error:
-            if chosen == "json" and output is None:  # a program that reads standard output gets its object all the same
+            # A program that reads standard output gets its object all the same, but for a name that no rule has.
+            if chosen == "json" and output is None and not diagnosis.unheard_of(asked):
                 out.write(renders.render(_nothing(error), out.look))
             raise
         _warn_of_unread(report, paths)
