@@ -17,29 +17,28 @@ from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
 
+Format = Annotated[str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
+WhatIf = Annotated[
+    str | None,
+    typer.Option("--what-if", metavar="RULE[,RULE...]", help="Say what the fixes of these findings bring together."),
+]
+Everything = Annotated[
+    bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
+]
+
 
 def diagnose(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders with the evidence of one run.")],
-    format: Annotated[  # noqa: A002
-        str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
+    format: Format = None,  # noqa: A002
+    output: Output = None,
     force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
     price: Price = None,
     gpus: Gpus = None,
     hours: Hours = None,
-    what_if: Annotated[
-        str | None,
-        typer.Option(
-            "--what-if", metavar="RULE[,RULE...]", help="Say what the fixes of these findings bring together."
-        ),
-    ] = None,
+    what_if: WhatIf = None,
     no_predict: NoPredict = False,
-    everything: Annotated[
-        bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
-    ] = False,
+    everything: Everything = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even when there are findings.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
