@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from whyidle import cost
@@ -222,3 +224,63 @@ def test_a_job_without_a_gpu(watched_cpu: Report) -> None:
     text = render(replace(watched_cpu, findings=(replace(finding, fixes=(fix,)),), prediction=told))
     assert "worth   100 → 66 ms/step, 1.5x (1.4–1.6x)" in text
     assert "then    no other fix found here saves more\n" in text
+
+
+EVIL = "\x1b[31mred\x1b]0;title\x07[bold]markup[/bold]\x9b2J\u202e\r\n\ud800:smile:"
+
+
+def test_text_from_files_is_only_text(asked: Report) -> None:
+    told = of(asked)
+    sequence = tuple(replace(applied, rule=EVIL + applied.rule, title=EVIL, then=EVIL) for applied in told.sequence)
+    finding = replace(asked.findings[1], rule=sequence[0].rule)
+    fix = finding.fixes[0]
+    assert fix.predicted is not None
+    finding = replace(finding, fixes=(replace(fix, title=EVIL, predicted=replace(fix.predicted, rests_on=(EVIL,))),))
+    prediction = replace(
+        told,
+        sequence=sequence,
+        source=EVIL,
+        critical_path={EVIL: 0.5},
+        unpriced={EVIL: EVIL},
+        asked=(Asked((EVIL, finding.rule), None, EVIL),),
+    )
+    for everything in (True, False):
+        for found in (prediction, Prediction(refused=EVIL)):
+            text = render(replace(asked, findings=(finding,), prediction=found), everything=everything)
+            assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800\xa0]", text)
+            assert "red[bold]markup[/bold]" in text
+            text.encode("utf-8")
+
+
+seconds = st.floats(1e-6, 1e4)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(seconds, seconds, st.floats(0.0, 1.0) | st.none()), min_size=1, max_size=7),
+    st.floats(0.0, 0.5),
+    st.sampled_from([60, 80, 120]),
+)
+def test_any_prediction_fits(
+    one_predicted: Report, times: list[tuple[float, float, float | None]], spread: float, width: int
+) -> None:
+    """However the numbers lie: no line is too long, no screen too full, nothing reads as not a number."""
+    (applied,) = of(one_predicted).sequence
+
+    def estimate(likely: float) -> Estimate:
+        return Estimate(likely * (1 - spread), likely, likely * (1 + spread))
+
+    sequence = tuple(
+        replace(
+            applied, predicted=Predicted(estimate(step), estimate(mean), estimate(0.178 / mean), gpu_idle_share=idle)
+        )
+        for step, mean, idle in times
+    )
+    finding = one_predicted.findings[0]
+    fix = replace(finding.fixes[0], predicted=sequence[0].predicted)
+    prediction = replace(of(one_predicted), sequence=sequence, joint=sequence[-1].predicted)
+    report = replace(one_predicted, findings=(replace(finding, fixes=(fix,)),), prediction=prediction)
+    lines = render(cost.price(report, 2.60), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 36
+    assert not re.search(r"\b(?:nan|inf)\b|[ $(]-\d", "\n".join(lines))

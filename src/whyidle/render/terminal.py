@@ -21,8 +21,7 @@ from whyidle.render.phases import phases
 from whyidle.render.words import clean, duration, gpu_name, percent, plural, rate
 from whyidle.render.worth import answers, order
 
-# A screen has 40 lines; 36 leave room for the command and the prompt. The first of these that fits is shown.
-SCREEN = 36
+# The first of these that fits a screen is shown.
 ROOMS = (
     *(
         Room(full, 6, seen, brief=True, others=others, order=4)
@@ -54,7 +53,7 @@ class Terminal(Renderer):
         if look.everything:
             return write(_lines(report, width, None), look)
         tries = (list(_lines(report, width, room)) for room in ROOMS)
-        lines = next((lines for lines in tries if len(lines) <= SCREEN), None)
+        lines = next((lines for lines in tries if len(lines) <= look.lines), None)
         return write(_lines(report, width, ROOMS[-1]) if lines is None else lines, look)
 
 
