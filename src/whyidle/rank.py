@@ -1,4 +1,7 @@
-"""The order in which to fix things: saving times probability over effort, the largest first."""
+"""The order in which to fix things: saving times probability over effort, the largest first.
+
+The saving is what replay predicts, where it did, else what is lost (`Finding.score`).
+"""
 
 from __future__ import annotations
 

@@ -131,6 +131,11 @@ class Predicted:
     gpu_idle_share: float | None = None  # what is left
     usd_per_hour_saved: float | None = None  # of all GPUs; None without a price
 
+    @property
+    def saved_share(self) -> float:
+        """Return the share of today's mean step, or of a sample's time, that is likely saved; never below 0."""
+        return max(1 - 1 / self.speedup.likely, 0.0) if self.speedup.likely > 0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Fix:
@@ -160,12 +165,21 @@ class Finding:
     candidates: tuple[str, ...] = ()  # rules that this evidence cannot tell apart from this one
 
     @property
+    def savings(self) -> tuple[tuple[Fix, float], ...]:
+        """Return its fixes with the share of the step that each saves: as predicted, if any is, else what is lost."""
+        predicted = [(fix, fix.predicted.saved_share) for fix in self.fixes if fix.predicted is not None]
+        return tuple(predicted or ((fix, self.lost_share or 0.0) for fix in self.fixes))
+
+    @property
+    def saved_share(self) -> float:
+        """Return the share of the step that the best of its fixes saves; without a fix, what is lost."""
+        return max((saved for _, saved in self.savings), default=self.lost_share or 0.0)
+
+    @property
     def score(self) -> float:
         """Return what orders findings: saving times probability over effort, for the best of its fixes."""
-        lost = self.lost_share or 0.0
-        if not self.fixes:
-            return lost * self.confidence / EFFORT_COST["code"]
-        return max(lost * self.confidence * fix.applies / EFFORT_COST[fix.effort] for fix in self.fixes)
+        scores = [saved * fix.applies / EFFORT_COST[fix.effort] for fix, saved in self.savings]
+        return self.confidence * max(scores, default=(self.lost_share or 0.0) / EFFORT_COST["code"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ def _facts(report: Report, width: int) -> Iterator[Text]:
         "peers": _share(summary.collective_wait_share, "of the window collectives wait for a peer"),
         "tensor cores": _share(summary.tensor_core_share, "of the time in matrix products and convolutions"),
         "launches": summary.launches_per_step and f"{summary.launches_per_step:,.0f} per step",
+        "critical path": _path(report),
         "settings": ", ".join(f"{clean(name)}={clean(str(value))}" for name, value in report.run.settings.items()),
         "evidence": "; ".join(f"{clean(file.path)} ({clean(file.kind)})" for file in report.run.evidence),
     }
@@ -46,6 +47,13 @@ def _facts(report: Report, width: int) -> Iterator[Text]:
     for name, fact in facts.items():
         if fact:
             yield from hang(Text(f"  {name:<15}", style="dim"), Text(fact), width)
+
+
+def _path(report: Report) -> str:
+    """Return what the length of a step hangs on, the most of it first."""
+    on = report.prediction.critical_path if report.prediction is not None else {}
+    ranked = sorted(on.items(), key=lambda item: -item[1])
+    return ", ".join(f"{clean(what).replace('_', ' ')} {percent(share)}" for what, share in ranked if share >= 0.005)
 
 
 def _share(share: float | None, of: str) -> str:
