@@ -55,6 +55,7 @@ class NoOverlap(Rule):
             )
         seems = ", it seems," if watched else ""
         pinned = ", pin_memory=True" if waits.on_gpu(m) else ""
+        workers = taken.at_most(m, 4)
         yield from self.finding(
             f"The training thread makes each batch itself{seems} while {waits.who(m)} waits, "
             f"which costs {lost:.0%} of the time.",
@@ -69,11 +70,11 @@ class NoOverlap(Rule):
                     "    def __iter__(self):\n"
                     "        while True:\n"
                     "            yield make_batch()\n\n"
-                    f"loader = DataLoader(Batches(), batch_size=None, num_workers={taken.at_most(m, 4)}{pinned})",
+                    f"loader = DataLoader(Batches(), batch_size=None, num_workers={workers}{pinned})",
                     effort="code",
                     applies=self.applies,
                     risk="each worker runs the whole __iter__: seed or shard by torch.utils.data.get_worker_info()",
-                    edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
+                    edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "workers": workers}),),
                 ),
             ),
             candidates=("host.python_overhead",) if watched else (),

@@ -91,7 +91,7 @@ class WorkersZero(Rule):
             confidence=self.crowded_confidence if crowded else self.confidence,
             seen=seen,
             locations=m.one("lost_data_zero_share").locations,
-            fixes=(fix, taken.run_elsewhere()) if crowded else (fix,),
+            fixes=(fix, taken.run_elsewhere(m)) if crowded else (fix,),
         )
 
     def _small(self, m: Measurements) -> Iterator[Finding]:
@@ -116,7 +116,7 @@ class WorkersZero(Rule):
             effort="code",
             applies=self.small_applies,
             risk="the data set has to take a list of numbers, as TensorDataset does",
-            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.small_residual}),),
+            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.small_residual, "prior": 1.0}),),
         )
 
     def _recorded(self, m: Measurements) -> Iterator[Finding]:
@@ -141,7 +141,7 @@ class WorkersZero(Rule):
             applies=applies,
             risk="each worker holds a copy of the data set object; more workers than CPU cores per GPU only "
             "slow each other down",
-            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
+            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "workers": workers}),),
         )
 
     def _workers(self, loading: float, lost: float) -> int:
