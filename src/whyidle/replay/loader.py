@@ -70,6 +70,7 @@ def loop(
     cpus: float | None = None,
     cpu_share: float = 1.0,
     consumer_cpus: float = 1.0,
+    consumer_share: float = 1.0,
 ) -> Loop:
     """Run a loader and its training.
 
@@ -84,6 +85,7 @@ def loop(
         cpus: that the workers and the training share; None if there is no end of them.
         cpu_share: of a batch's time that is computing; above 1 where a worker has several threads.
         consumer_cpus: CPUs that the training uses between batches.
+        consumer_share: part of that time that takes longer where these are not free; none of it where a GPU works.
     """
     count = batches + WARM_UP
     makes = drawn(batch_seconds, count, seed)
@@ -96,7 +98,7 @@ def loop(
     if cpus is None or cpus >= workers * cpu_share + consumer_cpus:
         wait, got = _alone(makes, workers, prefetch, own)
     else:
-        wait, got = _shared(makes, workers, prefetch, own, max(cpus, 1e-3), cpu_share, consumer_cpus)
+        wait, got = _shared(makes, workers, prefetch, own, max(cpus, 1e-3), (cpu_share, consumer_cpus, consumer_share))
     return Loop(np.asarray(wait[WARM_UP:]), np.diff(np.asarray(got))[WARM_UP - 1 :])
 
 
@@ -135,15 +137,15 @@ def _shared(
     prefetch: int,
     own: list[float],
     cpus: float,
-    cpu_share: float,
-    consumer_cpus: float,
+    shares: tuple[float, float, float],
 ) -> tuple[list[float], list[float]]:
     """Return the same where processes share CPUs: each gets as much of them as any other.
 
     Workers run at one speed, so that one clock that counts work done tells when each of them is ready.
     """
     count, ahead = len(makes), workers * max(prefetch, 1)
-    computes, trains = min(cpu_share, 1.0), min(consumer_cpus, 1.0)
+    cpu_share, consumer_cpus, trains = shares
+    computes = min(cpu_share, 1.0)
     done, got, wait = [False] * count, [0.0] * count, [0.0] * count
     under_way = [(makes[j], j) for j in range(min(workers, count))]  # by the work done at which each is ready
     heapq.heapify(under_way)

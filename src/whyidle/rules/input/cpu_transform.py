@@ -78,7 +78,7 @@ class CpuTransform(Rule):
                 + (f"; most time goes to {site}" if site else "")
             ),
             locations=m.one("look_site" if site else WAIT).locations,
-            fixes=(*((taken.run_elsewhere(),) if crowded_out else ()), *self._fixes(m)),
+            fixes=(*((taken.run_elsewhere(m),) if crowded_out else ()), *self._fixes(m)),
             candidates=others,
         )
 

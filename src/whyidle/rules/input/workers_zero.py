@@ -92,7 +92,7 @@ class WorkersZero(Rule):
             confidence=self.crowded_confidence if crowded else self.confidence,
             seen=seen,
             locations=m.one("lost_data_zero_share").locations,
-            fixes=(fix, taken.run_elsewhere()) if crowded else (fix,),
+            fixes=(fix, taken.run_elsewhere(m)) if crowded else (fix,),
         )
 
     def _small(self, m: Measurements) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ class WorkersZero(Rule):
             risk="each worker holds a copy of the data set object; more workers than CPU cores per GPU only "
             "slow each other down",
             edits=(
-                Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),
+                Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0, "workers": workers}),
                 *loader_model.contention(m, workers),
             ),
         )

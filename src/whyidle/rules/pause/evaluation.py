@@ -156,8 +156,8 @@ class Evaluation(Rule):
             applies=self.rarer_applies,
             risk="curves have fewer points, and the best model may be missed by more steps",
             edits=(
-                Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer}),
-                Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer}),
+                Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer, "fewer": 1 / self.rarer}),
+                Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer, "fewer": 1 / self.rarer}),
             ),
         )
 
