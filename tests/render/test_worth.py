@@ -104,6 +104,14 @@ def test_the_step_of_the_recording_stands_in_for_that_of_the_replay(one_predicte
     assert said == "176 ms → 1.76 s/step, 1.5x (1.4–1.6x)"
 
 
+def test_where_no_step_time_is_known_the_speedup_is_told(predicted: Report) -> None:
+    prediction = replace(of(predicted), step_time_s=None, step_time_mean_s=None)
+    summary = replace(predicted.summary, step_time_s=None, step_time_mean_s=None)
+    text = render(replace(predicted, summary=summary, prediction=prediction), width=110)
+    assert "     worth   1.5x (1.4–1.6x) · one argument · sure\n" in text
+    assert "  first  input.workers_zero  34% of today's step\n" in text
+
+
 def test_a_replayed_step_that_differs_from_the_recorded_one_is_told(one_predicted: Report) -> None:
     assert "predicted:" not in render(one_predicted)
     prediction = replace(of(one_predicted), step_time_s=0.2)

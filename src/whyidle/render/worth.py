@@ -30,8 +30,8 @@ def worth(predicted: Predicted, report: Report, alone: str = "") -> str:
     if round(speedup.likely, 2) <= 1.0:
         stays = f": the step stays at {duration(before[0])}" if before[0] else ""
         return f"nothing{stays} ({_interval(speedup, 2)})"
-    text = ", ".join(filter(None, (steps(before, predicted) + alone, faster(predicted))))
-    return text + dollars(predicted, report)
+    step = steps(before, predicted)
+    return (f"{step}{alone}, " if step else "") + faster(predicted) + dollars(predicted, report)
 
 
 def now(report: Report) -> tuple[float, float]:
