@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from whyidle import watched
+from whyidle import replay, watched
 from whyidle.measure import Measured, measure
 from whyidle.model.evidence import Run, Trace
 from whyidle.model.finding import (
@@ -23,7 +23,7 @@ from whyidle.model.finding import (
     Summary,
 )
 from whyidle.model.measurement import Measurements
-from whyidle.rank import rank
+from whyidle.rank import asked, priced, rank, sequence
 from whyidle.rules import all_rules, ask
 
 LEAST_CONFIDENCE = 0.05
@@ -98,13 +98,19 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...], predict: 
 
 
 def predicted(
-    measured: Measured,  # noqa: ARG001 - what replay reads
-    ranked: tuple[Finding, ...],
-    what_if: Sequence[str],  # noqa: ARG001 - what it is asked
-) -> tuple[tuple[Finding, ...], Prediction | None]:
+    measured: Measured, ranked: tuple[Finding, ...], what_if: Sequence[str]
+) -> tuple[tuple[Finding, ...], Prediction]:
     """Return the findings with what their fixes are worth, ordered by it, and what they are worth together."""
-    # HERE replay plugs in: fixes get `predicted`, `rank` orders by it, and the prediction says the rest.
-    return ranked, None
+    pricer, prediction = replay.pricer(measured)
+    if pricer is None:
+        why = dict.fromkeys((finding.rule for finding in ranked if finding.fixes), prediction.refused)
+        return ranked, replace(prediction, unpriced=why)
+    worth, unpriced = priced(ranked, pricer)
+    worth = rank(worth)
+    order = sequence(worth, pricer)
+    joint = order[-1].predicted if order else None
+    answers = (asked(what_if, worth, pricer),) if what_if else ()
+    return worth, replace(prediction, sequence=order, joint=joint, unpriced=unpriced, asked=answers)
 
 
 CUT = "cut short"  # what the reader says of a truncated file

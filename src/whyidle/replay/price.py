@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from whyidle.model.finding import Edit, Estimate, Predicted
-from whyidle.replay import Replay
+from whyidle.measure import Measured
+from whyidle.model.finding import Edit, Estimate, Predicted, Prediction
+from whyidle.replay.critical import critical_path
+from whyidle.replay.gates import identity_error
+from whyidle.replay.replay import Replay, replay_of
+from whyidle.replay.watched import of_log
 from whyidle.replay.assumptions import assumed
 from whyidle.replay.interval import around, model_error, spread
 from whyidle.replay.outcome import Outcome
@@ -24,6 +28,32 @@ class Pricer(Protocol):
 
     def price(self, edits: Sequence[Edit]) -> Predicted | str:
         """Return what the job does with these edits made, or why that cannot be told."""
+
+
+def pricer(measured: Measured) -> tuple[Pricer | None, Prediction]:
+    """Return who knows what fixes are worth, and from what; None where nobody does, and why.
+
+    The log of a whole run tells of its loader what a trace of a few steps cannot: where there is no trace, and no
+    other way.
+    """
+    if not measured.analyses and measured.watched.logs:
+        return of_log(measured)
+    replay = replay_of(measured)
+    if replay.refused:
+        return None, Prediction(refused=replay.refused)
+    base, chosen = replay.base, replay.chosen
+    first = replay.graphs[0]
+    return Replayed(replay), Prediction(
+        source=replay.source,
+        steps=first.numbers,
+        ranks=tuple(g.rank for g in replay.graphs if g.rank is not None),
+        local=replay.local,
+        step_time_s=base.median_ns / 1e9,
+        step_time_mean_s=base.mean_ns / 1e9,
+        identity_error=identity_error(replay),
+        queue=first.queue.length,
+        critical_path=critical_path(replay),
+    )
 
 
 class Replayed:

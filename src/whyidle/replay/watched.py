@@ -212,6 +212,8 @@ def edited(job: Job, edit: Edit, prior: float = 1.0) -> Job | str:
             return replace(job, first=job.first * factor)
         case "scale_host", {"cause": "data_wait"}:
             return _loading(job, factor, c)
+        case ("scale_host", {"cause": "host"}) | ("scale_device", {"range": "checkpoint"}):
+            return job  # the CPUs that workers take are played, and what a pause waits for is part of it
         case "scale_host", {"cause": "startup"}:
             return "is no part of a step: what it costs is said in the finding"
     return TRACE if job.on_gpu else NO_TRACE
@@ -306,50 +308,35 @@ def _interval(likely: float, low: float, high: float) -> Estimate:
     return Estimate(min(low, likely) * (1 - STEP), likely, max(high, likely) * (1 + STEP))
 
 
-def price(measured: Measured, findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], Prediction]:
-    """Return findings with what each fix is worth, as far as a log tells, and what was predicted from.
-
-    `Prediction.unpriced` says of the others what evidence it takes.
-    """
-    found = tuple(findings)
+def of_log(measured: Measured) -> tuple[Looped | None, Prediction]:
+    """Return who prices the fixes of a job by its log, and from what; None where the log does not suffice."""
     m = measured.measurements
     job = job_of(m)
     if isinstance(job, str):
-        return found, Prediction(refused=job, unpriced={finding.rule: job for finding in found if finding.fixes})
+        return None, Prediction(refused=job)
     as_is = job.play()
     error = as_is.mean / m.number("step_time_mean_s") - 1
     off = ""
     if abs(error) > LATEST:
         was, is_ = m.number("step_time_mean_s") * 1e3, as_is.mean * 1e3
         off = f"takes a trace: with nothing changed the model of its loader makes a step of {is_:.3g} ms, not {was:.3g}"
-    unpriced: dict[str, str] = {}
-    priced = tuple(_priced(finding, job, as_is.mean, off, unpriced) for finding in found)
-    some = any(fix.predicted for finding in priced for fix in finding.fixes)
-    return priced, Prediction(
-        refused="" if some else off or "nothing that its log prices was found",
+    return Looped(job, as_is.mean, off), Prediction(
         source=SOURCE if job.making > 0 else ARITHMETIC,
         step_time_s=as_is.median,
         step_time_mean_s=as_is.mean,
         identity_error=abs(error),
-        unpriced=unpriced,
     )
 
 
-def _priced(finding: Finding, job: Job, before: float, off: str, unpriced: dict[str, str]) -> Finding:
-    """Return a finding with its fixes priced; what cannot be is noted in `unpriced`, if it is so of all of them."""
-    fixes: list[Fix] = []
-    why = ""
-    for fix in finding.fixes:
-        worth = _worth(finding, fix, job, before, off)
-        why = worth if isinstance(worth, str) else why
-        fixes.append(fix if isinstance(worth, str) else replace(fix, predicted=worth))
-    if fixes and all(fix.predicted is None for fix in fixes):
-        unpriced[finding.rule] = why
-    return replace(finding, fixes=tuple(fixes))
+@dataclass(frozen=True, slots=True)
+class Looped:
+    """The price of edits by the loop of a loader and the pauses of a log."""
 
+    job: Job
+    mean_s: float
+    off: str = ""  # why nothing is said of loading
 
-def _worth(finding: Finding, fix: Fix, job: Job, before: float, off: str) -> Predicted | str:
-    if not finding.rule.startswith(("input.", "pause.")):
-        return TRACE if job.on_gpu else NO_TRACE
-    loads = any(edit.selector.get("cause") == "data_wait" for edit in fix.edits)
-    return off if loads and off else predicted(job, fix.edits, before)
+    def price(self, edits: Sequence[Edit]) -> Predicted | str:
+        """Return what the job does with these edits made, or why that cannot be told."""
+        loads = any(edit.selector.get("cause") == "data_wait" for edit in edits)
+        return self.off if loads and self.off else predicted(self.job, edits, self.mean_s)
