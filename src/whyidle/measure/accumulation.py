@@ -43,13 +43,19 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     if not len(found.start):
         return
     rows, pass_of = travelling(a, found)
-    again, per_update = repeated(a, found, rows, pass_of)
+    needless, per_update = repeated(a, found, rows, pass_of)
     yield Measurement("grad_syncs_per_update", per_update)
-    yield Measurement("grad_sync_again_share", a.exposed_share(again), locations=a.device_places(again))
+    yield Measurement("grad_sync_again_share", a.exposed_share(needless), locations=a.device_places(needless))
     if len(rows):
         scatter = a.t.strings_like(names.REDUCE_SCATTER)[called(a, rows)].mean() > SCATTER
         yield Measurement("grad_sync", "reduce_scatter" if scatter else "all_reduce")
     yield from after_backward(a, found)
+
+
+def again(a: Analysis) -> Index:
+    """Return the collectives that a later pass of the same update repeats."""
+    found = passes(a)
+    return repeated(a, found, *travelling(a, found))[0]
 
 
 def after_backward(a: Analysis, found: Passes) -> Iterator[Measurement]:
@@ -133,12 +139,12 @@ def repeated(a: Analysis, found: Passes, rows: Index, pass_of: Index) -> tuple[I
     d = a.t.device
     number = np.bincount(pass_of, minlength=len(found.start))
     elements = np.bincount(pass_of, weights=d.message[rows], minlength=len(found.start))
-    again: list[Index] = []
+    needless: list[Index] = []
     counts: list[int] = []
     for update in distinct(found.update):
         mine = np.flatnonzero((found.update == update) & (number > 0))
         alike = len(mine) > 1 and len(np.unique(np.stack((number[mine], elements[mine])), axis=1).T) == 1
         counts.append(len(mine) if alike else min(len(mine), 1))
         if alike:
-            again.append(rows[np.isin(pass_of, mine[:-1])])
-    return together(*again) if again else rows[:0], float(np.mean(counts))
+            needless.append(rows[np.isin(pass_of, mine[:-1])])
+    return together(*needless) if needless else rows[:0], float(np.mean(counts)) if counts else 0.0

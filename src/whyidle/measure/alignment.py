@@ -64,17 +64,13 @@ def measure_alignment(a: Analysis) -> Iterator[Measurement]:
 
     Of those that are large also how much longer they take than at the rate of aligned ones.
     """
-    t, h = a.t, a.t.host
-    calls = t.host_like(names.MATMUL_OP, Kind.OP)
-    if not (h.shapes[calls] >= 0).any():
+    calls = a.t.host_like(names.MATMUL_OP, Kind.OP)
+    if not (a.t.host.shapes[calls] >= 0).any():
         return
     seen = sized(a)
-    backward = of_backward(a)
-    sizes = Sizes.of({p for i, p in seen.items() if not backward[i]})
-    odd = {i: which for i, p in seen.items() if (which := sizes.odd(p, backward=bool(backward[i])))}
+    odd = odd_sizes(a, seen)
     bad = np.array(sorted(odd), np.intp)
-    inside = a.launched_inside(bad)
-    inside = inside[t.device.kind[inside] == Kind.KERNEL]
+    inside = kernels_of(a, bad)
     yield Measurement("misaligned_share", a.device_share(inside), locations=a.device_places(inside))
     worst = most_time(a, inside, bad, seen)
     yield Measurement("misaligned_size", odd[worst] if worst >= 0 else "")
@@ -84,6 +80,25 @@ def measure_alignment(a: Analysis) -> Iterator[Measurement]:
     if compared is not None:
         yield Measurement("misaligned_compared_share", compared[0])
         yield Measurement("misaligned_slow_share", compared[1])
+
+
+def odd_sizes(a: Analysis, products: Mapping[int, Product]) -> dict[int, str]:
+    """Return which size breaks the alignment, by the call of each product of which one surely does."""
+    backward = of_backward(a)
+    sizes = Sizes.of({p for i, p in products.items() if not backward[i]})
+    return {i: which for i, p in products.items() if (which := sizes.odd(p, backward=bool(backward[i])))}
+
+
+def misaligned(a: Analysis) -> Index:
+    """Return the kernels of misaligned products; none where shapes were not recorded."""
+    return kernels_of(a, np.array(sorted(odd_sizes(a, sized(a))), np.intp))
+
+
+def kernels_of(a: Analysis, calls: Index) -> Index:
+    """Return the kernels that these calls launch."""
+    inside = a.launched_inside(calls)
+    kernels: Index = inside[a.t.device.kind[inside] == Kind.KERNEL]
+    return kernels
 
 
 def of_backward(a: Analysis) -> Mask:

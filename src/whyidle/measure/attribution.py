@@ -239,19 +239,10 @@ class Attribution:
             for cause, spans in (("unknown", self.unrecorded), ("peer_wait", self.elsewhere)):
                 left, rows, found = split(left, rows, cause, spans)
                 parts += found
-            others = [other for other in self.crew if other != thread]
-            for group in ([int(thread)], others):
-                for cause in HostCauses.ORDER:
-                    spans = merged([self.host.spans(member, cause) for member in group])
-                    left, rows, found = split(left, rows, cause, spans)
-                    parts += found
-            left, rows, found = split(left, rows, "autograd_host", self.between_nodes)
-            parts += found
-            rest = "python" if self.host.operators_recorded else "unknown"
-            parts.append(Pieces(left.start, left.end, np.full(len(left), CODE[rest], np.int8), rows))
+            parts += doing(self.host, left, rows, int(thread), self.crew)
         return parts
 
-    @cached_property
+    @property
     def between_nodes(self) -> Intervals:
         """Return when the backward pass is between two of its nodes."""
         return self.host.between_nodes(self.crew)
@@ -286,6 +277,20 @@ class Attribution:
         end = np.where(g.next_op >= 0, self.launch_start, g.span.end)
         late = Intervals(g.span.start[rows], end[rows])
         return subtract(late, self.elsewhere)[0]
+
+
+def doing(host: HostCauses, left: Intervals, rows: Index, first: int, crew: Sequence[int]) -> list[Pieces]:
+    """Return this time by what the host was doing: this thread first, then the others of its crew, then Python."""
+    parts: list[Pieces] = []
+    others = [other for other in crew if other != first]
+    for group in ([first], others):
+        for cause in HostCauses.ORDER:
+            left, rows, found = split(left, rows, cause, merged([host.spans(member, cause) for member in group]))
+            parts += found
+    left, rows, found = split(left, rows, "autograd_host", host.between_nodes(crew))
+    parts += found
+    rest = "python" if host.operators_recorded else "unknown"
+    return [*parts, Pieces(left.start, left.end, np.full(len(left), CODE[rest], np.int8), rows)]
 
 
 def split(left: Intervals, rows: Index, cause: str, what: Intervals) -> tuple[Intervals, Index, list[Pieces]]:

@@ -16,7 +16,7 @@ from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import merged
 from whyidle.measure.rows import Index, Mask, distinct
 from whyidle.measure.timeline import pick
-from whyidle.model.evidence import Codes, Kind
+from whyidle.model.evidence import Codes, Ints, Kind
 from whyidle.model.intervals import Intervals, clip, subtract, union
 from whyidle.model.measurement import Measurement
 
@@ -35,8 +35,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     collective = t.device_like(names.COLLECTIVE)
     yield Measurement("collective_share", a.device_share(collective), locations=a.device_places(collective))
     yield Measurement("collective_exposed_share", a.exposed_share(collective), locations=a.device_places(collective))
-    shards = collective[t.strings_like(names.SHARDED)[called(a, collective)]]
-    yield Measurement("shards_exposed_share", a.exposed_share(shards), locations=a.device_places(shards))
+    sharded = shards(a)
+    yield Measurement("shards_exposed_share", a.exposed_share(sharded), locations=a.device_places(sharded))
     if len(collective):
         yield Measurement("collective_kind", most_exposed(a, collective))
     if not len(collective):
@@ -51,6 +51,12 @@ def called(a: Analysis, rows: Index) -> Codes:
     """Return what says what collectives do: what PyTorch calls them where it is recorded, else the kernel's name."""
     d = a.t.device
     return np.where(d.collective[rows] >= 0, d.collective[rows], d.name[rows])
+
+
+def shards(a: Analysis) -> Index:
+    """Return the collectives that gather and scatter shards."""
+    collective = a.t.device_like(names.COLLECTIVE)
+    return collective[a.t.strings_like(names.SHARDED)[called(a, collective)]]
 
 
 def by_hooks(a: Analysis) -> Index:
@@ -169,9 +175,25 @@ def occurrences(a: Analysis) -> dict[Key, Index]:
 
 
 def longer_than_fastest(a: Analysis, index: Index) -> int:
-    """Return the time that collectives take beyond the fastest of the same name, message and place in the step, ns.
+    """Return the time that collectives take beyond the fastest of the same kind, ns.
 
     Collectives that wait beside each other, on streams of their own, wait at the same time.
+    """
+    d = a.t.device
+    index, waited = beyond_fastest(a, index)
+    start, end, device = d.start[index], d.start[index] + waited, d.device[index]
+    spans = {
+        one.device: clip(union(start[mine], end[mine]), one.low, one.high)
+        for one in a.devices
+        for mine in [device == one.device]
+    }
+    return sum(alone(a, spans))
+
+
+def beyond_fastest(a: Analysis, index: Index) -> tuple[Index, Ints]:
+    """Return the collectives of the steps, and what each takes beyond the fastest of its kind, ns.
+
+    Of a kind are those of the same name, message and place in the step.
     """
     t, d = a.t, a.t.device
     step = np.searchsorted(t.steps.start, d.start[index], "right") - 1
@@ -184,13 +206,7 @@ def longer_than_fastest(a: Analysis, index: Index) -> int:
     group = group.reshape(-1)
     fastest = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(fastest, group, length)
-    start, end, device = d.start[index], d.end[index] - fastest[group], d.device[index]
-    spans = {
-        one.device: clip(union(start[mine], end[mine]), one.low, one.high)
-        for one in a.devices
-        for mine in [device == one.device]
-    }
-    return sum(alone(a, spans))
+    return index, length - fastest[group]
 
 
 def alone(a: Analysis, waits: dict[int, Intervals]) -> Iterator[int]:

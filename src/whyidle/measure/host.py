@@ -6,6 +6,7 @@ falls into which set is attribution.py's question.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +44,7 @@ class HostCauses:
     def __init__(self, t: Timeline) -> None:
         self.t = t
         self._sets: dict[tuple[int, str], Intervals] = {}
+        self._between: dict[tuple[int, ...], Intervals] = {}
 
     def spans(self, thread: int, cause: str) -> Intervals:
         """Return when this thread was busy with this cause."""
@@ -199,12 +201,17 @@ class HostCauses:
             inside[mine] = containing(t.host.start[mine], spans) >= 0
         return inside
 
-    def between_nodes(self, crew: list[int]) -> Intervals:
+    def between_nodes(self, crew: Sequence[int]) -> Intervals:
         """Return when autograd's own threads are between two nodes of a backward pass, by the threads of a device.
 
         The main thread waits for them and begins nothing meanwhile. Python that users hang into the backward pass runs
         inside a node, so what is in between is the engine, or a thread that does not get the interpreter or a core.
         """
+        if tuple(crew) not in self._between:
+            self._between[tuple(crew)] = self._outside_nodes(crew)
+        return self._between[tuple(crew)]
+
+    def _outside_nodes(self, crew: Sequence[int]) -> Intervals:
         t, h = self.t, self.t.host
         roots = t.host_like(names.BACKWARD, Kind.OP)
         engines = [thread for thread in crew[1:] if thread in self.engines]

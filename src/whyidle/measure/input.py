@@ -73,6 +73,12 @@ def first_wait(a: Analysis, workers: Index) -> Iterator[Measurement]:
         yield Measurement("loader_start_wait_share", alike, locations=a.host_places(workers[starts]))
 
 
+def first_batches(a: Analysis) -> Index:
+    """Return the calls of a loader with workers for the first batch, and for those that take as long, and recur."""
+    workers = kinds_of_loader(a)[1]
+    return workers[recurring(a.t.host.end[workers] - a.t.host.start[workers])] if len(workers) else workers
+
+
 def recurring(took: Ints) -> Index:
     """Return the batches that take about as long as the first, if these recur evenly; else the first alone."""
     long = np.flatnonzero(took * ALIKE >= took[0])

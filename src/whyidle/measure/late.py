@@ -136,6 +136,12 @@ def named(places: NDArray[np.intp], analyses: Sequence[Analysis]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
+def members(text: str) -> frozenset[int]:
+    """Return the ranks that `named` has written."""
+    runs = [[int(rank) for rank in run.split("-")] for run in text.split(", ") if run]
+    return frozenset(rank for run in runs for rank in range(run[0], run[-1] + 1))
+
+
 def latest(analyses: Sequence[Analysis], ends: Ints, waits: Table, lateness: Table) -> Location:
     """Return where a rank comes latest: from the meeting before to the one that it comes late to."""
     when = int(np.argmax(lateness))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.collective import alone
-from whyidle.measure.rows import Index, distinct
+from whyidle.measure.rows import Index, distinct, together
 from whyidle.model.evidence import Ints
 from whyidle.model.intervals import clip, union
 from whyidle.model.links import MIB, START_BETWEEN, START_INSIDE, expected_s, links
@@ -89,6 +89,11 @@ def larges(a: Analysis) -> Iterator[tuple[str, Large]]:
         members = int(d.members[rows[mine][0]])
         sends = np.where(twice[mine], 2.0, 1.0) * (members - 1) / members
         yield a.t.trace.strings[code], Large(a, rows[mine], members, d.payload[rows[mine]].astype(np.float64), sends)
+
+
+def large_collectives(a: Analysis) -> Index:
+    """Return the large collectives of all process groups."""
+    return together(a.t.device_like(names.COLLECTIVE)[:0], *(found.rows for _, found in larges(a)))
 
 
 def speeds(group: str, ranks: Sequence[Large]) -> Iterator[Speed]:

@@ -18,17 +18,28 @@ from whyidle.model.measurement import Measurement
 def measure(a: Analysis) -> Iterator[Measurement]:
     """Yield launches in Optimizer.step, what the GPU idles before them, and its kernels that treat one tensor each."""
     yield from name(a)
-    steps = a.host.free_of_backward(a.t.host_like(names.OPTIMIZER_STEP, Kind.RANGE))
+    steps = updates(a)
     if not a.steps or not len(a.t.launching) or not len(steps):
         return
     launched = a.launched_inside(steps)
     start, calls = a.t.host.start, distinct(a.t.launch[launched])
     places = a.host_places(steps)
     yield Measurement("optimizer_launches_per_step", a.per_step(start[calls]), locations=places)
-    single = launched[among(launched, a.t.device_like(names.TENSORWISE))]
+    single = tensorwise(a)
     yield Measurement("optimizer_tensorwise_per_step", a.per_step(start[a.t.launch[single]]))
     yield Measurement("optimizer_tensorwise_share", a.device_share(single), locations=a.device_places(single))
     yield from before(a, launched)
+
+
+def updates(a: Analysis) -> Index:
+    """Return the ranges of Optimizer.step, but for those that run a backward pass inside."""
+    return a.host.free_of_backward(a.t.host_like(names.OPTIMIZER_STEP, Kind.RANGE))
+
+
+def tensorwise(a: Analysis) -> Index:
+    """Return the kernels of Optimizer.step that treat one tensor each."""
+    launched = a.launched_inside(updates(a))
+    return launched[among(launched, a.t.device_like(names.TENSORWISE))]
 
 
 def name(a: Analysis) -> Iterator[Measurement]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.rows import Index, Mask, marked
+from whyidle.measure.rows import Index, Mask, marked, together
 from whyidle.model.evidence import Kind
 from whyidle.model.measurement import Measurement
 
@@ -42,10 +42,32 @@ def convolution_search(a: Analysis) -> Iterator[Measurement]:
     """Yield the time of searches after the first step, less that of ordinary calls; needs two steps to compare."""
     if a.steps < 2:
         return
-    calls = convolutions(a)
-    rows, lost = searches(calls)
+    rows, beyond = searches(convolutions(a))
+    lost = float(sum(beyond))
     whole = max(a.device_window, kernel_time(a))  # what the host launched in the steps may run after the window
     yield Measurement("conv_search_share", lost / whole, locations=a.host_places(rows))
+
+
+def needless(a: Analysis) -> Index:
+    """Return what calls that search run beyond an ordinary call: all but what they run last, for as long as that takes.
+
+    The algorithm that was chosen runs last.
+    """
+    if a.steps < 2:
+        return np.empty(0, np.intp)
+    t, h, d = a.t, a.t.host, a.t.device
+    rows, beyond = searches(convolutions(a))
+    kernels = a.launched_inside(rows)
+    kernels = kernels[d.kind[kernels] == Kind.KERNEL]
+    launch = t.launch[kernels]
+    call = t.enclosing(h.start[launch], h.thread[launch], rows)
+    gone = [kernels[:0]]
+    for row, ns in zip(rows.tolist(), beyond, strict=True):
+        mine = kernels[call == row]
+        mine = mine[np.argsort(h.start[t.launch[mine]], kind="stable")]
+        until = np.cumsum(d.end[mine] - d.start[mine])
+        gone.append(mine[:-1][until[:-1] <= ns])
+    return together(*gone)
 
 
 def kernel_time(a: Analysis) -> int:
@@ -98,8 +120,8 @@ def places(a: Analysis, rows: Index, step: Index) -> list[tuple[int, ...]]:
     return found
 
 
-def searches(calls: Calls) -> tuple[Index, float]:
-    """Return the calls that search, and the ns that they take longer than ordinary ones.
+def searches(calls: Calls) -> tuple[Index, list[float]]:
+    """Return the calls that search, and the ns that each takes longer than an ordinary one.
 
     An ordinary call is one on the same shapes, else, since shapes that never come again are why the search goes on, one
     of the same layer. Where none is known, it would have run what a search runs last: the algorithm that it chose.
@@ -110,15 +132,16 @@ def searches(calls: Calls) -> tuple[Index, float]:
         if key[1] >= 0:
             alike.setdefault(key, []).append(i)
         layer.setdefault(place, []).append(i)
-    rows, lost = [], 0.0
+    rows: list[int] = []
+    beyond: list[float] = []
     for i in np.flatnonzero((calls.step > 0) & ((calls.products > ORDINARY) | calls.timed)).tolist():
         others = ordinary(calls, i, alike.get(calls.key[i], [])) or ordinary(calls, i, layer[calls.place[i]])
         if not others and not calls.timed[i]:
             continue
         usual = float(np.median(calls.took[others])) if others else float(calls.last[i])
-        lost += max(float(calls.took[i]) - usual, 0.0)
+        beyond.append(max(float(calls.took[i]) - usual, 0.0))
         rows.append(int(calls.row[i]))
-    return np.array(rows, np.intp), lost
+    return np.array(rows, np.intp), beyond
 
 
 def ordinary(calls: Calls, i: int, among: list[int]) -> list[int]:

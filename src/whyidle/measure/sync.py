@@ -198,6 +198,29 @@ def large_uploads(a: Analysis) -> Index:
     return calls[calls >= 0]
 
 
+def calls_of(waits: Waits, which: Mask) -> Index:
+    """Return all calls of these waits."""
+    return np.sort(waits.calls[which[waits.wait_of]])
+
+
+def of_batches(a: Analysis, waits: Waits) -> Mask:
+    """Return which waits are for uploads of batches.
+
+    Those are large, and with them come small ones, labels and lengths: between them nothing else is launched. Where
+    the recording does not say how much each copies, all are taken for batches.
+    """
+    h, every = a.t.host, a.t.launching
+    every = every[np.lexsort((h.start[every], h.thread[every]))]
+    up = among(every, a.host.copies[0])
+    apart = ~(up[1:] & up[:-1] & (h.thread[every[1:]] == h.thread[every[:-1]]))
+    run = np.cumsum(np.append(True, apart))[: len(every)]
+    large = a.host.copies[0] if transfer.small(a) is None else large_uploads(a)
+    batch = every[up & np.isin(run, run[among(every, large)])]
+    whole = np.zeros(len(waits.call), np.bool_)
+    whole[waits.wait_of[among(waits.calls, batch)]] = True
+    return whole & np.isin(waits.kind, ("upload", SMALL))
+
+
 def gains(a: Analysis, device: Attribution, waits: Waits) -> Ints:
     """Return for each wait how much idle time of this device would go away without the waits of its kind, ns."""
     h, late = a.t.host, fillable(device)

@@ -9,7 +9,7 @@ import numpy as np
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import CODE, Attribution
-from whyidle.measure.rows import Index, among
+from whyidle.measure.rows import Index, among, distinct
 from whyidle.model.evidence import Kind
 from whyidle.model.intervals import Intervals, union
 from whyidle.model.measurement import Measurement
@@ -50,6 +50,29 @@ def small(a: Analysis) -> Index | None:
     size = a.t.device.bytes
     copies = a.t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)
     return copies[size[copies] <= SMALL_BYTES] if (size[copies] >= 0).all() else None
+
+
+def host_device(a: Analysis) -> Index:
+    """Return the copies between host and device, either way."""
+    ways = (names.HOST_TO_DEVICE, names.DEVICE_TO_HOST)
+    return np.sort(np.concatenate([a.t.device_like(way, Kind.MEMCPY) for way in ways]))
+
+
+def not_pinned(a: Analysis) -> Index:
+    """Return the copies to the device of which the recording does not say that they come from pinned memory."""
+    copies = a.t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)
+    return copies[~a.t.strings_like(names.PINNED)[a.t.device.name[copies]]]
+
+
+def making(a: Analysis, copies: Index) -> Intervals:
+    """Return when a host thread gets one of these copies ready: from its last launch until it has launched the copy."""
+    h, every = a.t.host, a.t.launching
+    every = every[np.lexsort((h.start[every], h.thread[every]))]
+    place = np.flatnonzero(among(every, distinct(a.t.launch[copies])))
+    before = every[np.maximum(place - 1, 0)]
+    follows = (place > 0) & (h.thread[before] == h.thread[every[place]])
+    start = np.where(follows, h.end[before], h.start[every[place]])
+    return union(start, h.end[every[place]])
 
 
 def prepared(device: Attribution, copies: Index) -> Intervals:

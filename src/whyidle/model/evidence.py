@@ -19,6 +19,7 @@ from whyidle.model.record import Record as Record  # noqa: PLC0414 - a part of w
 Ints: TypeAlias = NDArray[np.int64]
 Codes: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float32]
+Floats64: TypeAlias = NDArray[np.float64]
 
 Value: TypeAlias = bool | int | float | str
 

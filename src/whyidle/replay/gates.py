@@ -1,0 +1,71 @@
+"""What a replay has to show before anything is predicted with it.
+
+It repeats what was recorded; nothing starts before it is launched; a faster GPU or host makes no step longer, and one of
+them makes it shorter; and no prediction beats the longest of what remains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from whyidle.measure.timeline import pick
+from whyidle.replay.graph import Graph, Node
+
+if TYPE_CHECKING:
+    from whyidle.replay import Replay
+
+IDENTITY: Final = 0.02  # of the median step (method, G1)
+SOME: Final = 0.25  # of its share by which the step has to follow the GPU or the host (method, G3)
+MORE: Final = 0.002  # of the step: by so much rounding may make it longer
+EARLY: Final = 0.01  # of operations, that may seem to start before their launch (clocks that drift)
+HALF: Final = 0.5
+
+
+def refusal(r: Replay) -> str:
+    """Return why nothing may be predicted with this replay; empty if it may."""
+    off = identity_error(r)
+    if off > IDENTITY:
+        return f"a replay of the steps as they are is {off:.0%} off"
+    early = max((launched_late(g, r, place) for place, g in enumerate(r.graphs)), default=0.0)
+    if early > EARLY:
+        return f"{early:.0%} of operations start before they are launched: the clocks of host and GPU disagree"
+    base = r.base.mean_ns
+    by_gpu = r.outcome(halved := [faster_gpu(g) for g in r.graphs], r.run(halved), 1.0).mean_ns
+    by_host = r.outcome(halved := [faster_host(g) for g in r.graphs], r.run(halved), 1.0).mean_ns
+    if max(by_gpu, by_host) > base * (1 + MORE):
+        return "a faster GPU or host would make the replayed step longer"
+    if base - min(by_gpu, by_host) < SOME * HALF * HALF * base:
+        return "neither a faster GPU nor a faster host would shorten the replayed step: what it waits for was not recorded"
+    return ""
+
+
+def identity_error(r: Replay) -> float:
+    """Return by how much the replayed steps differ from the recorded ones, median over steps, of the worst rank."""
+    errors = [0.0]
+    for g, p in zip(r.graphs, r.base_played, strict=True):
+        recorded = np.diff((g.start[g.kind == Node.MARK] - g.origin).astype(np.float64))
+        known = recorded > 0
+        errors.append(float(np.median(np.abs(np.diff(p.marks)[known] / recorded[known] - 1))))
+    return max(errors)
+
+
+def launched_late(g: Graph, r: Replay, place: int) -> float:
+    """Return the share of operations that start before their launch."""
+    t = r.chosen.analyses[place].t
+    launch = t.launch[g.row]
+    known = launch >= 0
+    early = pick(t.host.start, launch, 0)[known] > g.began[known] + 1_000
+    return float(early.mean()) if known.any() else 0.0
+
+
+def faster_gpu(g: Graph) -> Graph:
+    """Return the graph with all device work twice as fast."""
+    return replace(g, duration=g.duration * HALF)
+
+
+def faster_host(g: Graph) -> Graph:
+    """Return the graph with all host work twice as fast."""
+    return replace(g, gap=g.gap * HALF, own=g.own * HALF)

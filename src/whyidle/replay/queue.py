@@ -1,0 +1,75 @@
+"""The launch queue: a stream takes so many launches, then the next call returns only when the oldest has ended.
+
+That a launch stands because the queue is full is the GPU's time, not the host's: it is back-pressure, not launch cost.
+How many the queue takes is read off such launches where there are enough of them (1,021 on a real recording); CUDA's
+1,024 is assumed elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from whyidle.measure.rows import Index, distinct
+from whyidle.measure.timeline import Timeline
+from whyidle.model.evidence import Floats64, Ints
+
+QUEUE: Final = 1024  # launches; "about 1000" by public measurements, 1,021 calibrated on HTA's ns_resolution_trace
+FEWEST_HELD: Final = 20  # launches that were held up, to read the length of the queue off them (judgement)
+SHORTEST: Final = 64  # launches that are outstanding when the queue may be full (judgement)
+LONG: Final = 30_000  # ns, and
+TIMES: Final = 5  # times the median of the call: a launch that takes longer was held up
+NARROW: Final = 0.1  # of the median: held-up launches find the queue equally long, or it is something else
+ALMOST: Final = 0.8  # of a full queue, and
+LESS: Final = 3  # times the median: of these launches the time is the queue's
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How many launches a stream takes, and whether that was seen."""
+
+    length: int
+    seen: bool
+
+
+def calibrate(
+    t: Timeline, call: Index, first: Index, row: Index, stream: Index
+) -> tuple[Queue, Index, Floats64]:
+    """Return the queue; for each node what has to have ended for its launch to find room (an operation, -1 none);
+    and the own time of launches that were held up, NaN for others."""
+    h, d = t.host, t.device
+    launches = np.flatnonzero(np.diff(first) > 0)
+    launches = launches[t.launch[row[first[launches]]] >= 0]
+    outstanding = np.zeros(len(call), np.int64)
+    for line in distinct(stream):
+        mine = launches[stream[first[launches]] == line]
+        ends = np.sort(d.end[row[first[mine + 1] - 1]])
+        outstanding[mine] = np.arange(len(mine)) - np.searchsorted(ends, h.end[call[mine]], "right") + 1
+    took = np.zeros(len(call))
+    usual = np.full(len(call), np.inf)
+    took[launches] = h.end[call[launches]] - h.start[call[launches]]
+    for name in distinct(h.name[call[launches]]):
+        mine = launches[h.name[call[launches]] == name]
+        usual[mine] = np.median(took[mine])
+    held = np.flatnonzero((outstanding >= SHORTEST) & (took > np.maximum(LONG, TIMES * usual)))
+    free = np.setdiff1d(launches, held)
+    queue = length(outstanding[held], int(outstanding[free].max(initial=0)))
+    own = np.full(len(call), np.nan)
+    stood = (outstanding > ALMOST * queue.length) & (took > LESS * usual)
+    own[stood] = usual[stood]
+    back = np.full(len(call), -1, np.intp)
+    for line in distinct(stream):
+        mine = launches[stream[first[launches]] == line]
+        back[mine[queue.length :]] = first[mine[: max(len(mine) - queue.length, 0)] + 1] - 1
+    return queue, back, own
+
+
+def length(held: Ints, most: int) -> Queue:
+    """Return the queue by how many launches were outstanding when one was held up, and when one was not, at most."""
+    if len(held) >= FEWEST_HELD:
+        low, middle, high = np.percentile(held, (25, 50, 75))
+        if high - low <= NARROW * middle:
+            return Queue(round(float(middle)), seen=True)
+    return Queue(max(QUEUE, most + 1), seen=False)

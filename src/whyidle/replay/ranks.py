@@ -1,0 +1,149 @@
+"""All ranks in one replay: a collective begins when the last of its ranks has come, and ends for all at once.
+
+No clocks need to agree. Ranks leave a collective together, which is how their times are laid beside each other, and
+what is left of a collective once all have come is the shortest of its kernels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from whyidle.measure.analysis import Analysis
+from whyidle.measure.collective import occurrences
+from whyidle.model.evidence import Floats64
+from whyidle.replay.engine import Played, play
+from whyidle.replay.graph import Graph
+
+Release: TypeAlias = Callable[[Sequence[float]], float]  # when a collective begins, by when its ranks come
+
+
+@dataclass(slots=True, eq=False)
+class Meetings:
+    """Which operations of which ranks are one collective, and how the ranks' times lie beside each other."""
+
+    of: list[dict[int, int]]  # by rank: operation -> meeting
+    members: list[int]  # of each meeting, ranks that take part
+    transfer: list[float]  # ns, of each, once all have come
+    shift: list[float] = field(default_factory=list)  # ns, by rank: its time less that of the first rank
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+def meetings(analyses: Sequence[Analysis], graphs: Sequence[Graph]) -> Meetings:
+    """Return what the ranks have in common; of a collective that some rank did not record, nothing."""
+    found = Meetings([{} for _ in graphs], [], [])
+    shifts: list[list[float]] = [[] for _ in graphs]
+    of_ranks = [operations(a, g) for a, g in zip(analyses, graphs, strict=True)]
+    for key in dict.fromkeys(key for rank in of_ranks for key in rank):
+        ranks = [place for place, rank in enumerate(of_ranks) if key in rank]
+        few = len(ranks) < (2 if key[2] else len(graphs))  # of an unknown group all are members
+        if few or len({len(of_ranks[place][key]) for place in ranks}) > 1:
+            continue
+        for together in zip(*(of_ranks[place][key] for place in ranks), strict=True):
+            lengths = [float(graphs[place].duration[j]) for place, j in zip(ranks, together, strict=True)]
+            ends = [
+                float(graphs[place].began[j] - graphs[place].origin) + length
+                for place, j, length in zip(ranks, together, lengths, strict=True)
+            ]
+            for place, j in zip(ranks, together, strict=True):
+                found.of[place][j] = len(found)
+            if ranks[0] == 0:
+                for place, end in zip(ranks, ends, strict=True):
+                    shifts[place].append(end - ends[0])
+            found.members.append(len(ranks))
+            found.transfer.append(min(lengths))
+    found.shift = [float(np.median(mine)) if mine else 0.0 for mine in shifts]
+    return found
+
+
+def operations(a: Analysis, g: Graph) -> dict[tuple[str, int, str], list[int]]:
+    """Return the collectives of a graph by name, message and group, each in order."""
+    place = {int(row): j for j, row in enumerate(g.row.tolist())}
+    return {
+        key: [place[row] for row in rows.tolist() if row in place]
+        for key, rows in occurrences(a).items()
+        if any(row in place for row in rows.tolist())
+    }
+
+
+def play_together(graphs: Sequence[Graph], meets: Meetings, release: Release = max) -> list[Played]:
+    """Run all ranks; `release` tells when a collective begins, by when its ranks come. Marks are in the ranks' common
+    time.
+
+    A rank that comes later than the release is taken to have come then: what made it late is taken back.
+    """
+    games = [play(g, meets.of[place]) for place, g in enumerate(graphs)]
+    ranks = [Rank(by) for by in meets.shift]
+    arrived: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    waiting: dict[int, int] = {}  # rank -> meeting
+
+    def advance(place: int, answer: float | None) -> int | None:
+        """Let a rank go on; return the meeting that it comes to."""
+        try:
+            j, at = next(games[place]) if answer is None else games[place].send(answer)
+        except StopIteration as end:
+            ranks[place].played = end.value
+            return None
+        meeting = meets.of[place][j]
+        arrived[meeting].append((place, at))
+        waiting[place] = meeting
+        return meeting
+
+    ready = [meeting for place in range(len(games)) if (meeting := advance(place, None)) is not None]
+    while waiting:
+        full = [meeting for meeting in dict.fromkeys(ready) if len(arrived[meeting]) == meets.members[meeting]]
+        if not full:  # ranks met in another order than they were matched: the first goes on with who is there
+            full = [min(waiting.values())]
+        ready = []
+        for meeting in full:
+            there = arrived.pop(meeting)
+            begins = release([at - ranks[place].shift for place, at in there])
+            for place, at in there:
+                ranks[place].pull(at, begins)
+                del waiting[place]
+                after = advance(place, max(at, begins + ranks[place].shift) + meets.transfer[meeting])
+                if after is not None:
+                    ready.append(after)
+    return [rank.in_common_time() for rank in ranks]
+
+
+class Rank:
+    """Where the time of one rank lies in the time that all share."""
+
+    def __init__(self, shift: float) -> None:
+        self.shift = shift  # its own time less the common one, ns
+        self.since, self.shifts = [-np.inf], [shift]
+        self.played: Played | None = None
+
+    def pull(self, at: float, begins: float) -> None:
+        """Take back what this rank came later than a collective begins."""
+        late = at - self.shift - begins
+        if late > 0:
+            self.shift += late
+            self.since.append(at)
+            self.shifts.append(self.shift)
+
+    def in_common_time(self) -> Played:
+        """Return what was played, with its marks in the common time."""
+        assert self.played is not None
+        return replace(self.played, marks=self.common(self.played.marks), drained=self.common(self.played.drained))
+
+    def common(self, times: Floats64) -> Floats64:
+        return times - np.array(self.shifts)[np.searchsorted(self.since, times, "right") - 1]
+
+
+def evened(factor: float, *, mean: bool = False) -> Release:
+    """Return the release of collectives whose late ranks come nearer to the median, or the mean, by 1 - factor."""
+    middle = np.mean if mean else np.median
+
+    def release(at: Sequence[float]) -> float:
+        latest, usual = max(at), float(middle(at))
+        return usual + factor * (latest - usual)
+
+    return release
