@@ -56,8 +56,8 @@ def peer(text: str) -> tuple[str, str]:
     return name, python
 
 
-def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def matrix_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says which jobs are simulated, and how."""
     add, switch = parser.add_argument, argparse.BooleanOptionalAction
     add("--families", type=words, help="names or patterns, with commas; default: all")
     add("--faults", type=words, help="ids or patterns such as sync.*; default: all")
@@ -69,9 +69,20 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--controls", action=switch, default=None, help="jobs that only look ill; default: yes")
     add("--misspecified", type=int, metavar="N", help=f"faults in broken worlds; default: {DEFAULT.misspecified}")
     add("--quick", action="store_true", help=f"{QUICK_FAMILIES} families, {QUICK.severities}, {QUICK.pairs} pairs")
-    add("--simulate", action=switch, default=True, help="default: yes; without, only the corpus and the cases")
     add("--jobs", type=int, default=1, metavar="N", help="processes; default: 1")
     add("--keep", type=Path, metavar="DIR", help="keep simulated runs there and reuse them; empty it for a new world")
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    matrix_options(parser)
+    add = parser.add_argument
+    add(
+        "--simulate",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="default: yes; without, only the corpus and the cases",
+    )
     add("--peer", type=peer, action="append", default=[], metavar="NAME=PYTHON", help=f"of {', '.join(PEERS)}")
     add("--corpus", type=Path, help="default: $WHYIDLE_CORPUS, else ../shared/corpus")
     add("--cases", type=Path, help="cases.json; default: beside the corpus")

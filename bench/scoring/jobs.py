@@ -69,19 +69,28 @@ def one(job: Job, how: How) -> Outcome | LeftOut:
 
 
 def _ask(job: Job, folder: Path, how: How) -> Outcome | LeftOut:
-    run, truth = folder / job.name, folder / f"{job.name}.truth.json"
-    impossible = folder / f"{job.name}.left_out.txt"
+    truth = made(job, folder)
+    if isinstance(truth, LeftOut):
+        return truth
+    run = folder / job.name
+    outcome = diagnose(truth, run)
+    said = tuple(ask_peer(peer, python, run, folder) for peer, python in how.peers.items())
+    return replace(outcome, peers=said)
+
+
+def made(job: Job, folder: Path) -> dict[str, Any] | LeftOut:
+    """Return what is true of a job, simulated into the folder of its name unless it is there from before."""
+    truth, impossible = folder / f"{job.name}.truth.json", folder / f"{job.name}.left_out.txt"
     if impossible.exists():
         return LeftOut(job.name, impossible.read_text("utf-8"))
     if not truth.exists():
-        why = simulate(job, run)
+        why = simulate(job, folder / job.name)
         if why:
             if why.startswith(UNREACHABLE):  # a crash may be mended
                 impossible.write_text(why, "utf-8")
             return LeftOut(job.name, why)
-    outcome = diagnose(json.loads(truth.read_text("utf-8")), run)
-    said = tuple(ask_peer(peer, python, run, folder) for peer, python in how.peers.items())
-    return replace(outcome, peers=said)
+    known: dict[str, Any] = json.loads(truth.read_text("utf-8"))
+    return known
 
 
 def simulate(job: Job, out: Path) -> str:

@@ -19,11 +19,13 @@ from whyidle.model.evidence import Floats64, Ints
 QUEUE: Final = 1024  # launches; "about 1000" by public measurements, 1,021 calibrated on HTA's ns_resolution_trace
 FEWEST_HELD: Final = 20  # launches that were held up, to read the length of the queue off them (judgement)
 SHORTEST: Final = 64  # launches that are outstanding when the queue may be full (judgement)
-LONG: Final = 30_000  # ns, and
-TIMES: Final = 5  # times the median of the call: a launch that takes longer was held up
+LONG: Final = 10_000  # ns, and
+TIMES: Final = 3  # times the usual of the call: a launch that takes longer was held up
+FEW: Final = 10  # launches by which the usual is known (judgement)
+QUICK: Final = 5  # percent of the launches that are as quick: where none surely found room, these may have
 NARROW: Final = 0.1  # of the median: held-up launches find the queue equally long, or it is something else
 ALMOST: Final = 0.8  # of a full queue, and
-LESS: Final = 3  # times the median: of these launches the time is the queue's
+LESS: Final = 3  # times the usual: of these launches the time is the queue's
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def calibrate(
     took[launches] = h.end[call[launches]] - h.start[call[launches]]
     for name in distinct(h.name[call[launches]]):
         mine = launches[h.name[call[launches]] == name]
-        usual[mine] = np.median(took[mine])
+        usual[mine] = unhindered(took[mine], outstanding[mine])
     held = np.flatnonzero((outstanding >= SHORTEST) & (took > np.maximum(LONG, TIMES * usual)))
     free = np.setdiff1d(launches, held)
     queue = length(outstanding[held], int(outstanding[free].max(initial=0)))
@@ -64,6 +66,17 @@ def calibrate(
         mine = launches[stream[first[launches]] == line]
         back[mine[queue.length :]] = first[mine[: max(len(mine) - queue.length, 0)] + 1] - 1
     return queue, back, own
+
+
+def unhindered(took: Floats64, outstanding: Ints) -> float:
+    """Return what a launch takes that finds room, ns.
+
+    Not the median of all: of a GPU that is the limit, most launches stand, and the median is a wait.
+    """
+    room = took[outstanding < SHORTEST]
+    if len(room) >= FEW:
+        return float(np.median(room))
+    return float(np.percentile(took, QUICK))
 
 
 def length(held: Ints, most: int) -> Queue:

@@ -270,6 +270,7 @@ Rows = Callable[[Analysis], Index]
 
 # Device slices by selector.
 DEVICE: Mapping[str, Rows] = {
+    "class=all": lambda a: np.arange(len(a.t.device)),
     "class=cast": compute.kernels_that_cast,
     "class=collective": lambda a: a.t.device_like(names.COLLECTIVE),
     "class=collective, pass=all but the last of an update": accumulation.again,

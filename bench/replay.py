@@ -1,0 +1,102 @@
+"""What is a fix worth, and was that right? Replay against recordings of real jobs and simulated ones run again.
+
+python bench/replay.py --quick
+python bench/replay.py --faults 'sync.*' --severities 0.1,0.2 --keep runs --jobs 2 --out replay.json
+python bench/replay.py --only recordings
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from score import asked, matrix_options, simulator
+from scoring import show_predictions, show_replayed
+from scoring.jobs import ROOT, LeftOut
+from scoring.matrix import Asked, Job, matrix, not_offered
+from scoring.predictions import Priced, score_predictions
+from scoring.priced import run
+from scoring.replayed import score_recordings
+from scoring.show import left_out
+from scoring.speed import score_speed
+
+PARTS = ("simulated", "recordings", "speed")
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    matrix_options(parser)
+    add = parser.add_argument
+    add("--only", choices=PARTS, help="one part; default: all")
+    add("--corpus", type=Path, help="default: $WHYIDLE_CORPUS, else ../shared/corpus")
+    add("--out", type=Path, metavar="FILE.json", help="everything, with all that was predicted for each job")
+    options = parser.parse_args(argv)
+    if options.out and not options.out.resolve().parent.is_dir():
+        parser.error(f"--out {options.out}: there is no such folder.")
+    return options
+
+
+def followed(jobs: Sequence[Job], keep: Path | None, processes: int) -> Iterator[Priced | LeftOut]:
+    """Yield what was predicted and count it on the screen."""
+    for done, priced in enumerate(run(jobs, keep, processes), 1):
+        if sys.stderr.isatty():
+            print(f"\r{done} of {len(jobs)} jobs", end="" if done < len(jobs) else "\n", file=sys.stderr, flush=True)
+        yield priced
+
+
+def simulated(options: argparse.Namespace) -> dict[str, object]:
+    """Price the fixes of the matrix, print how right that was, and return what goes into the JSON."""
+    world = simulator()
+    wanted: Asked = asked(options, world.FAMILIES)
+    try:
+        jobs = matrix(world, wanted)
+    except ValueError as error:
+        sys.exit(f"replay.py: {error}")
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+    ended = list(followed(jobs, options.keep, options.jobs))
+    priced = sorted((p for p in ended if isinstance(p, Priced)), key=lambda job: job.name)
+    missing = [p for p in ended if isinstance(p, LeftOut)]
+    apart = {
+        "matched": [job for job in priced if job.outcome.truth.misspecified is None],
+        "mis-specified": [job for job in priced if job.outcome.truth.misspecified is not None],
+    }
+    scored = {name: score_predictions(some) for name, some in apart.items() if some}
+    print(show_predictions.TERMS, *show_predictions.boards(scored), sep="\n")
+    print(*left_out(missing, not_offered(world, wanted)), sep="\n")
+    return {
+        "asked": asdict(wanted),
+        "worlds": {name: asdict(board) for name, board in scored.items()},
+        "left_out": [asdict(job) for job in missing],
+        "priced": [asdict(job) for job in priced],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    parts = (options.only,) if options.only else PARTS
+    result: dict[str, object] = {"schema_version": 1}
+    corpus = options.corpus or Path(os.environ.get("WHYIDLE_CORPUS", ROOT.parent / "shared" / "corpus"))
+    if "recordings" in parts and (corpus / "FACTS.json").exists():
+        recordings = score_recordings(corpus)
+        print(*show_replayed.recordings(recordings), sep="\n")
+        result["recordings"] = asdict(recordings)
+    elif "recordings" in parts:
+        print("\nno recordings of real jobs here: set WHYIDLE_CORPUS")
+    if "speed" in parts:
+        speed = score_speed()
+        print(*show_replayed.speed(speed), sep="\n")
+        result["speed"] = asdict(speed)
+    if "simulated" in parts:
+        result["simulated"] = simulated(options)
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
