@@ -177,7 +177,13 @@ def is_cast(kernel: str, types: str) -> bool:
 
 
 def recomputed(a: Analysis) -> Iterator[Measurement]:
-    """Yield the share of kernels that run the forward pass again inside the backward pass.
+    """Yield the share of kernels that run the forward pass again inside the backward pass."""
+    again, regions = kernels_again(a)
+    yield Measurement("recompute_share", a.device_share(again), locations=a.host_places(regions))
+
+
+def kernels_again(a: Analysis) -> tuple[Index, Index]:
+    """Return the kernels that run the forward pass again inside the backward pass, and what they are launched in.
 
     Seen by the frames and operators of torch.utils.checkpoint, and by operators that only a forward pass calls.
     """
@@ -189,8 +195,7 @@ def recomputed(a: Analysis) -> Iterator[Measurement]:
     backward = without(backward, regions)
     nested = backward[t.enclosing(h.start[backward], h.thread[backward], regions) >= 0]
     again = without(kernels_inside(a, regions), kernels_inside(a, nested))
-    again = together(again, kernels_inside(a, forward))
-    yield Measurement("recompute_share", a.device_share(again), locations=a.host_places(together(regions, forward)))
+    return together(again, kernels_inside(a, forward)), together(regions, forward)
 
 
 def kernels_inside(a: Analysis, index: Index) -> Index:
