@@ -7,26 +7,22 @@ before what follows can use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.rows import Index, among, marked, without
 from whyidle.model.evidence import Kind
-from whyidle.model.measurement import Measurement
 
 
-def mergeable(a: Analysis, elementwise: Index, casts: Index) -> Iterator[Measurement]:
-    """Yield the time of kernels that torch.compile has not made, and could merge into their neighbours.
+def mergeable(a: Analysis, elementwise: Index, casts: Index) -> Index:
+    """Return the kernels that torch.compile has not made, and could merge into their neighbours.
 
     What adds up and exchanges gradients stands outside of what is compiled.
     """
     gradients = a.launched_inside(a.t.host_like(names.ACCUMULATE, Kind.OP))
     rows = merged(a, without(elementwise, gradients), casts)
-    rows = rows[~a.t.strings_like(names.COMPILED)[a.t.device.name[rows]]]
-    yield Measurement("mergeable_share", a.device_share(rows), locations=a.device_places(rows))
+    return rows[~a.t.strings_like(names.COMPILED)[a.t.device.name[rows]]]
 
 
 def merged(a: Analysis, elementwise: Index, casts: Index) -> Index:

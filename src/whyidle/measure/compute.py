@@ -32,10 +32,9 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     if not len(kernels):
         return
     yield Measurement("compiled", compiled(a))
-    optimizer = a.launched_inside(a.host.slices["optimizer_host"])
-    elementwise = without(t.device_like(is_elementwise), optimizer)
-    yield from share(a, "elementwise_share", elementwise)
-    yield from mergeable(a, elementwise, kernels_that_cast(a))
+    plain = elementwise(a)
+    yield from share(a, "elementwise_share", plain)
+    yield from share(a, "mergeable_share", mergeable(a, plain, kernels_that_cast(a)))
     yield from share(a, "layout_share", t.device_like(names.LAYOUT))
     matmul = t.device_like(names.is_matmul)
     yield from share(a, "matmul_share", matmul)
@@ -50,7 +49,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     units = tensor_units(t.trace.gpus, [device.device for device in a.devices])
     if units:
         yield Measurement("tensor_cores", units)
-    yield from underfilled(a, kernels, optimizer)
+    yield from underfilled(a)
     if len(t.of_kind(Kind.OP)):
         yield from by_operator(a)
 
@@ -58,6 +57,38 @@ def measure(a: Analysis) -> Iterator[Measurement]:
 def is_elementwise(name: str) -> bool:
     """Say whether a kernel combines or copies elements in a way that torch.compile merges with its neighbours."""
     return bool(names.ELEMENTWISE.search(name)) and not names.NOT_MERGED.search(name) and not names.is_matmul(name)
+
+
+def elementwise(a: Analysis) -> Index:
+    """Return the kernels that treat elements, but for those of the optimizer."""
+    return without(a.t.device_like(is_elementwise), of_optimizer(a))
+
+
+def merged_away(a: Analysis) -> Index:
+    """Return the kernels that would go if torch.compile merged each chain of elementwise ones."""
+    return mergeable(a, elementwise(a), kernels_that_cast(a))
+
+
+def of_optimizer(a: Analysis) -> Index:
+    """Return the device slices that the optimizer launches; they do not grow with the batch."""
+    return a.launched_inside(a.host.slices["optimizer_host"])
+
+
+def computing(a: Analysis) -> Index:
+    """Return the kernels that compute: all but collectives, which are small on purpose."""
+    kernels = a.t.device_of_kind[Kind.KERNEL]
+    return kernels[~a.t.strings_like(names.COLLECTIVE)[a.t.device.name[kernels]]]
+
+
+def growing(a: Analysis) -> Index:
+    """Return the kernels that have more to do if the batch is larger."""
+    return without(computing(a), of_optimizer(a))
+
+
+def off_tensor_cores(a: Analysis) -> Index:
+    """Return the matrix products and convolutions that run beside the tensor cores."""
+    matmul = a.t.device_like(names.is_matmul)
+    return matmul[~a.t.strings_like(names.is_tensor_core)[a.t.device.name[matmul]]]
 
 
 def is_fp32_product(name: str) -> bool:
@@ -90,14 +121,10 @@ def tensor_units(gpus: Collection[Gpu], devices: Collection[int]) -> str:
     return "xf32" if models and all(names.CDNA3.search(model) for model in models) else ""
 
 
-def underfilled(a: Analysis, kernels: Index, optimizer: Index) -> Iterator[Measurement]:
-    """Yield the part of kernel time in which multiprocessors have no block to run, and what twice the batch would fill.
-
-    Collectives are small on purpose, and those of the optimizer do not grow with the batch.
-    """
+def underfilled(a: Analysis) -> Iterator[Measurement]:
+    """Yield the part of kernel time in which multiprocessors have no block to run, and what twice the batch fills."""
     d = a.t.device
-    collective = a.t.strings_like(names.COLLECTIVE)[d.name[kernels]]
-    kernels = kernels[~collective]
+    kernels = computing(a)
     blocks = d.blocks_per_sm[kernels]
     known = np.isfinite(blocks) & (blocks > 0)
     if not len(kernels) or not known.all():
@@ -105,7 +132,7 @@ def underfilled(a: Analysis, kernels: Index, optimizer: Index) -> Iterator[Measu
     worst = kernels[largest((d.end - d.start)[kernels] * (1 - np.minimum(blocks, 1.0)), 3)]
     empty = sum(unfilled(device, kernels[d.device[kernels] == device.device]) for device in a.devices)
     yield Measurement("underfilled_share", a.share(empty), locations=a.device_places(worst))
-    grow = without(kernels, optimizer)
+    grow = growing(a)
     saved = sum(unfilled(device, grow[d.device[grow] == device.device], TWICE) for device in a.devices)
     yield Measurement("underfilled_twice_share", a.share(saved))
 
@@ -178,24 +205,27 @@ def is_cast(kernel: str, types: str) -> bool:
 
 def recomputed(a: Analysis) -> Iterator[Measurement]:
     """Yield the share of kernels that run the forward pass again inside the backward pass."""
-    again, regions = kernels_again(a)
-    yield Measurement("recompute_share", a.device_share(again), locations=a.host_places(regions))
+    places = a.host_places(together(*recomputing(a)))
+    yield Measurement("recompute_share", a.device_share(kernels_again(a)), locations=places)
 
 
-def kernels_again(a: Analysis) -> tuple[Index, Index]:
-    """Return the kernels that run the forward pass again inside the backward pass, and what they are launched in.
+def recomputing(a: Analysis) -> tuple[Index, Index]:
+    """Return what runs a forward pass inside the backward pass.
 
-    Seen by the frames and operators of torch.utils.checkpoint, and by operators that only a forward pass calls.
+    Those are the frames and operators of torch.utils.checkpoint, and operators that only a forward pass calls.
     """
+    regions = a.t.host_like(names.RECOMPUTE, Kind.OP, Kind.PYTHON, Kind.RANGE)
+    forward = a.t.host_like(names.FORWARD_ONLY, Kind.OP)
+    return regions, forward[a.host.in_backward[forward]]
+
+
+def kernels_again(a: Analysis) -> Index:
+    """Return the kernels that run the forward pass again."""
     t, h = a.t, a.t.host
-    regions = t.host_like(names.RECOMPUTE, Kind.OP, Kind.PYTHON, Kind.RANGE)
-    forward = t.host_like(names.FORWARD_ONLY, Kind.OP)
-    forward = forward[a.host.in_backward[forward]]
-    backward = t.host_like(names.BACKWARD, Kind.OP)
-    backward = without(backward, regions)
+    regions, forward = recomputing(a)
+    backward = without(t.host_like(names.BACKWARD, Kind.OP), regions)
     nested = backward[t.enclosing(h.start[backward], h.thread[backward], regions) >= 0]
-    again = without(kernels_inside(a, regions), kernels_inside(a, nested))
-    return together(again, kernels_inside(a, forward)), together(regions, forward)
+    return together(without(kernels_inside(a, regions), kernels_inside(a, nested)), kernels_inside(a, forward))
 
 
 def kernels_inside(a: Analysis, index: Index) -> Index:

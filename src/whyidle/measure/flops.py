@@ -184,7 +184,7 @@ def utilization(a: Analysis, worked: Worked) -> Iterator[Measurement]:
     if share < ACCOUNTED:
         return
     again = np.zeros(len(worked.works), np.bool_)
-    again[worked.of[among(worked.kernel, kernels_again(a)[0])]] = True
+    again[worked.of[among(worked.kernel, kernels_again(a))]] = True
     needed = np.where(a.in_steps(a.t.host.start[worked.call]) & ~again, worked.flop, 0.0)
     if a.steps:
         yield Measurement("flops_per_step", float(needed.sum()) / a.steps)

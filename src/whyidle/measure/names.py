@@ -234,6 +234,11 @@ CONVOLUTION: Final = _any_of(r"^aten::(?:cudnn_convolution|miopen_convolution|co
 # of "Input Dims" each operand's sizes, of "Input type" each operand's type, "" for what is no tensor
 SHAPES: Final = re.compile(r"\[((?:\d{1,18}(?:,\s*\d{1,18})*)?)\]")
 TYPES: Final = re.compile(r'"([^"]*)"')
+FIRST_IS_FLOAT: Final = re.compile(r'^\["float"')  # of "Input type"
+FIRST_IS_FLOATING: Final = re.compile(r'^\["(?:float|double|c10::(?:Half|BFloat16|Float8\w*))"')
+# by the template arguments of PyTorch's own kernels
+FP32_VALUES: Final = re.compile(r"(?<!\w)float(?!\w)")
+HALF_VALUES: Final = re.compile(r"Half|BFloat16|__half|bfloat16")
 FLOATING: Final = _any_of(r"^(?:float|double|c10::(?:Half|BFloat16|Float8\w*))$")
 
 # What work.py knows the arithmetic or the memory traffic of. The outer one of a convolution's operators names all that
@@ -278,3 +283,14 @@ COUNTED: Final = _any_of(
         )
     )
 )  # fmt: skip
+# where weights stand among the tensors of operators
+WEIGHT_PLACES: Final = {
+    "aten::addmm": (0, 2),
+    "aten::convolution": (1, 2),
+    "aten::native_layer_norm": (2, 3),
+    "aten::cudnn_batch_norm": (1, 2),
+    "aten::native_batch_norm": (1, 2),
+    "aten::linear": (1, 2),
+}
+# what makes a weight's size out of more than weights: products that sum over the batch
+PRODUCES: Final = _any_of(r"^aten::(?:mm|addmm|bmm|baddbmm|_scaled_mm)$|conv|norm")

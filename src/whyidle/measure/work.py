@@ -160,6 +160,24 @@ def operands_of(shapes: str) -> Operands:
     return ((), ()) if call is None else (tuple(call.sizes(0)), tuple(call.sizes(1)))
 
 
+@cache
+def tensors_of(shapes: str) -> tuple[tuple[int, ...], ...]:
+    """Return the sizes of the tensors of an operator; scalars are left out, and lists of tensors."""
+    call = _call(shapes, "", "")
+    return () if call is None else tuple(tuple(size) for size in call.dims if size)
+
+
+@cache
+def weights_of(operator: str, shapes: str) -> tuple[tuple[int, ...], ...]:
+    """Return the sizes that are those of weights: of a linear layer both ways round, of a convolution, of a norm."""
+    place = names.WEIGHT_PLACES.get(operator)
+    call = _call(shapes, "", "") if place else None
+    if call is None or place is None:
+        return ()
+    sizes = [tuple(call.sizes(row)) for row in place if call.sizes(row)]
+    return tuple(dict.fromkeys([*sizes, *(size[::-1] for size in sizes)]))
+
+
 def _convolution(call: _Call, outputs: int) -> Work | None:
     """Count aten::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)."""
     source, weight = call.sizes(0), call.sizes(1)
