@@ -197,6 +197,8 @@ def summarize(measured: Measured) -> Summary:
         collective_exposed_share=number("collective_exposed_share"),
         tensor_core_share=number("tensor_core_share"),
         launches_per_step=number("launches_per_step"),
+        mfu=number("mfu"),
+        mfu_peak=str(m.one("mfu_peak").value) if "mfu_peak" in m else "",
         idle_by_cause={cause: share for cause, share in sorted(causes.items(), key=lambda item: -item[1]) if share > 0},
         devices=measured.devices,
     )

@@ -221,6 +221,21 @@ class Copies:
     bytes: int | None
     total_s: float
     share: float  # of the window
+    bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Calls of one operator of known sizes, in one type of number, next to what the GPU could do."""
+
+    operator: str
+    number: str  # in what the arithmetic is done, "tf32"; "" where there is none
+    calls: int
+    total_s: float  # of its kernels
+    flop: float
+    bytes: float
+    attained_share: float  # least time by the GPU's arithmetic and memory, over total_s
+    bound: Literal["compute", "memory", "latency"]  # what limits most of that time
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +256,7 @@ class Detail:
     operators: tuple[TopItem, ...] = ()
     copies: tuple[Copies, ...] = ()
     kernel_sizes: tuple[Bucket, ...] = ()
+    rooflines: tuple[Roofline, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +289,8 @@ class Summary:
     collective_exposed_share: float | None = None  # collectives with no other kernel beside them
     tensor_core_share: float | None = None  # of the time in matrix products and convolutions
     launches_per_step: float | None = None
+    mfu: float | None = None  # FLOP that the model needs, over `mfu_peak` of all GPUs; 0-1
+    mfu_peak: str = ""  # dense peak of one GPU that it is held against: "312 TFLOP/s, bf16 on A100 SXM 40GB"
     idle_by_cause: Mapping[str, float] = field(default_factory=dict)
     devices: tuple[DeviceBusy, ...] = ()
     cost: Cost | None = None

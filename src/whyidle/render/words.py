@@ -94,6 +94,14 @@ def size(count: float) -> str:
     return f"{_digits(count)} TiB"
 
 
+def decimal(count: float) -> str:
+    """Return a number with a decimal prefix, as FLOP and the speed of links are told: "785 G", "25.1 T"."""
+    for prefix, one in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= one * 0.9995:
+            return f"{_digits(count / one)} {prefix}"
+    return f"{_digits(count)} " if count > 0 else "0 "
+
+
 def basename(path: str) -> str:
     """Return the last part of a path of any system."""
     return clean(path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]

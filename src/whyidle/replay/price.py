@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from whyidle.measure import Measured
@@ -17,6 +19,9 @@ from whyidle.replay.outcome import Outcome
 from whyidle.replay.select import replayable
 
 LEFT = "its time lies outside of the steps that were replayed"
+
+
+APART = 0.25  # of the step per sample: a larger batch that may be so far off is not predicted (judgement)
 
 
 class Pricer(Protocol):
@@ -72,14 +77,19 @@ class Replayed:
         for edit in edits:
             if not replayable(edit):
                 return "a trace has no timeline of what it changes"
-        if not self.replay.all_steps and not self.replay.touches(edits):
+        grows = any(edit.kind == "larger_batch" for edit in edits)
+        if not self.replay.all_steps and not grows and not self.replay.touches(edits):
             return LEFT
         after = self.replay.play(edits)
-        return self.predicted(after, edits)
+        unsure = abs(self.replay.play([slower(edit) for edit in edits]).mean_ns / after.mean_ns - 1) if grows else 0.0
+        if unsure > APART:
+            return "how long kernels take with more work does not show at this batch size"
+        return self.predicted(after, edits, unsure)
 
-    def predicted(self, after: Outcome, edits: Sequence[Edit]) -> Predicted:
+    def predicted(self, after: Outcome, edits: Sequence[Edit], unsure: float = 0.0) -> Predicted:
+        """Return the outcome with its ranges; `unsure` is a part of the step that is not known."""
         before = self.replay.base
-        varies, model = spread(before, after), model_error(edits)
+        varies, model = math.hypot(spread(before, after), unsure), model_error(edits)
         mean = around(after.mean_ns / 1e9, before.mean_ns / 1e9, varies, model)
         median = around(after.median_ns / 1e9, before.median_ns / 1e9, varies, model)
         now = before.mean_ns / 1e9
@@ -92,3 +102,10 @@ class Replayed:
             rests_on=assumed(edits),
             gpu_idle_share=after.gpu_idle_share,
         )
+
+
+def slower(edit: Edit) -> Edit:
+    """Return a larger batch with kernels that take longer from the first sample on; other edits as they are."""
+    if edit.kind != "larger_batch":
+        return edit
+    return replace(edit, coefficients={**edit.coefficients, "fixed": 0.0})
