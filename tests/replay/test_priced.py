@@ -171,6 +171,44 @@ def test_epochs_that_begin_without_a_wait() -> None:
     assert worth(begins, kept).step_time_mean_s.likely == pytest.approx(0.064, rel=0.01)
 
 
+def test_a_change_of_little_is_known_closely() -> None:
+    saves = job(lost_data_zero_share=0.0, lost_save_share=0.02, saves=10, num_workers=4)
+    found = worth(saves, fix("checkpoint", factor=0.5, fewer=2))
+    assert found.step_time_mean_s.low >= 0.0975
+    assert found.step_time_mean_s.high <= 0.1 * (1 + 1e-9), "what only leaves away makes no step longer"
+
+
+def test_a_factor_that_settings_replace_is_not_rested_on() -> None:
+    assert worth(job(), data_fix(factor=0.02, workers=5, prior=1.0)).rests_on == ()
+    assert worth(job(), data_fix(factor=0.3, prior=1.0)).rests_on == ("0.3 of the time that a batch takes is left",)
+
+
+def test_of_two_fixes_the_one_that_sets_more_counts() -> None:
+    both = worth(job(), data_fix(factor=0.02, workers=5), data_fix(factor=0.02, workers=2))
+    assert both.step_time_mean_s == worth(job(), data_fix(factor=0.02, workers=5)).step_time_mean_s
+
+
+CROWDED: dict[str, Value] = {
+    "on_gpu": False, "cpus_allowed": 2, "cpus_online": 2, "cpus_taken": 1.5, "main_cpu_share": 0.4,
+    "main_run_delay_share": 0.6, "job_cpu_share": 0.2, "batch_cpu_share": 0.4, "batch_run_delay_share": 0.6,
+    "batch_blocked_share": 0.0, "lost_data_zero_share": 0.4, "batch_seconds": 0.04,
+}  # fmt: skip
+
+
+def test_other_programs_stay_unless_the_fix_is_to_leave_them() -> None:
+    """Each process gets two fifths of a CPU: others are 4, and with a worker five and the training share two CPUs."""
+    crowded = job(**CROWDED)
+    assert crowded.others == pytest.approx(4.0)
+    assert crowded.play().mean == pytest.approx(0.1, rel=0.01)
+    stays = worth(crowded, data_fix(factor=0.02, workers=1))
+    slower = (4 + 2) / 2
+    assert 24 * 2.5 < stays.step_time_mean_s.likely * 1e3 < (24 + 2) * slower
+    assert "other programs go on using the CPUs as they did" in stays.rests_on
+    leaves = worth(crowded, data_fix(factor=0.3, cpus=2.0))
+    assert leaves.step_time_mean_s.likely == pytest.approx(0.04, rel=0.01)  # 16 and 24 ms of CPU
+    assert leaves.rests_on == ()
+
+
 def test_a_wait_for_data_that_no_loader_makes() -> None:
     """The rule takes the time between steps for the making of a batch, and so do we, and say so."""
     given_ = {name: value for name, value in SLOW.items() if not name.startswith("batch_")}
@@ -271,4 +309,4 @@ def test_workers_never_go_below_what_limits_them(job_: Job, workers: int) -> Non
     assert isinstance(after, Job)
     mean = after.play().mean
     cpu = (after.making * after.cpu_share + after.own) / after.cpus if after.cpus else 0.0
-    assert mean >= max(after.own, after.making / workers, cpu) * 0.93  # unequal batches: the mean of 1,500 draws
+    assert mean >= max(after.own, after.making / after.workers, cpu) * 0.93  # unequal batches: the mean of 1,500 draws

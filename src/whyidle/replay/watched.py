@@ -30,12 +30,17 @@ RARE: Final = 100  # steps between pauses: from there on they do not change how 
 RECEIVED_S: Final = 0.65e-3
 OVERLAPPED: Final = 0.5  # of HANDOVER, where a GPU works meanwhile (1.4 ms of a step of 117: kineto resnet50 pair)
 FEWEST_CPUS: Final = 0.1
+LONGEST: Final = 5.0  # times: waiting for a CPU is taken to make a step's own work no longer than that
 LATEST: Final = 0.10  # of the step: a model that misses what was recorded by more says nothing of what would be
 # What is not known better, for intervals of 80%; on bench/pairs.py the predicted step is off by up to 8%.
 MAKING: Final = 0.10  # of a batch's time: it was measured beside other work than it will have
 UNEQUAL: Final = 0.25  # of its spread
-STEP: Final = 0.05  # of the step: its own work beside what is changed
+OTHERS: Final = 0.5  # of what other programs want: they come and go
+STEP: Final = 0.05  # of the step, at most: its own work beside what is changed
+LITTLE: Final = 0.01  # of the step, where next to nothing changes (judgement: the noise of a mean of 150 steps)
+SAVED: Final = 0.25  # of what is saved: a change that saves little leaves little to be wrong about (judgement)
 FACTORS: Final = (0.3, 2.0)  # times a factor that nobody measured
+SETTINGS: Final = frozenset({"workers", "prefetch", "cpus"})  # coefficients that say more than a factor
 TRACE: Final = "takes a trace: whyidle run without --no-trace"
 NO_TRACE: Final = "takes a run with the change made: no log tells how long the work takes then"
 OF_RANKS: Final = "takes a trace of each rank: whyidle run without --no-trace"
@@ -75,6 +80,7 @@ class Job:
     receiving: float = 0.0  # each batch
     per_step: float = 1.0  # batches
     cpus: float | None = None  # for this rank and its workers; None: unknown, taken as enough
+    others: float = 0.0  # processes of other programs that want these CPUs all the time
     own_cpus: float = 0.0  # that the training uses
     own_slows: float = 0.0  # part of `own` that takes longer where these are not free
     first: float = 0.0  # mean wait per step for the beginnings of epochs
@@ -108,6 +114,7 @@ class Job:
             cpu_share=self.cpu_share,
             consumer_cpus=self.own_cpus,
             consumer_share=self.own_slows,
+            others=self.others,
         )
         steps = run.step.reshape(number, group).sum(axis=1)
         return Steps(float(steps.mean()) + rare, float(np.median(steps)))
@@ -132,9 +139,16 @@ def job_of(m: Measurements) -> Job | str:
             step * steps, steps, m.get("evaluations", 0.0), m.get("lost_evaluation_share", 0.0), evaluates
         ),
         on_gpu="on_gpu" not in m or bool(m.one("on_gpu").value),
-        cpus=taken.per_rank(m),
+        cpus=_cpus(m),
     )
     return _with_loader(job, m, step, other)
+
+
+def _cpus(m: Measurements) -> float | None:
+    """Return the CPUs that a rank and its workers may use, whoever else does; None if not measured."""
+    if "cpus_allowed" not in m:
+        return None
+    return max(m.number("cpus_allowed") / max(m.get("ranks_on_machine", 1.0), 1.0), FEWEST_CPUS)
 
 
 def _pause(total: float, steps: float, count: float, lost: float, whole: float) -> Pause:
@@ -175,16 +189,33 @@ def _on_cpus(job: Job, m: Measurements, step: float) -> Job:
     """Return the job with the CPUs that its training takes, and without its waits for a CPU, which are played anew."""
     if job.cpus is None:
         return job
-    cpus, own = max(job.cpus, FEWEST_CPUS), job.own
+    own, others = job.own, _others(job, m, step) if taken.much(m) else 0.0
     if not job.on_gpu:
-        own = max(own - m.get("main_run_delay_share", 0.0) * step, own / 2)
+        delay = m.get("main_run_delay_share", 0.0) * step
+        if not job.workers:  # in which batches are made, too
+            delay -= m.get("batch_run_delay_share", 0.0) * m.get("batch_seconds", 0.0) * job.per_step
+        own = max(own - max(delay, 0.0), own / LONGEST)
     used = 1.0 if not job.on_gpu else 0.0
     if "job_cpu_share" in m and own > 0:
         all_used = m.number("job_cpu_share") * m.number("cpus_allowed") / max(m.get("ranks_on_machine", 1.0), 1.0)
         beside = own + job.first + job.saves.per_step + job.evaluations.per_step
         used = (all_used * step - job.making * job.cpu_share * job.per_step) / beside
-    used = min(max(used, 0.0), cpus)
-    return replace(job, cpus=cpus, own=own, own_cpus=used, own_slows=0.0 if job.on_gpu else min(used, 1.0))
+    used = min(max(used, 0.0), job.cpus)
+    slows = 0.0 if job.on_gpu else min(used, 1.0)
+    return replace(job, own=own, own_cpus=used, own_slows=slows, others=others)
+
+
+def _others(job: Job, m: Measurements, step: float) -> float:
+    """Return how many processes of other programs want the job's CPUs, by how much longer its own wait for one.
+
+    Where n processes want c CPUs each takes n / c times as long; what of n is the job's own is measured.
+    """
+    main, delay = m.get("main_cpu_share", 0.0), m.get("main_run_delay_share", 0.0)
+    if main <= 0 or delay <= 0 or job.cpus is None:
+        return 0.0
+    runs = m.get("batch_cpu_share", 0.0) + m.get("batch_run_delay_share", 0.0)
+    workers = runs * m.get("batch_seconds", 0.0) * job.per_step / step if job.workers else 0.0
+    return max((1 + delay / main) * job.cpus - (main + delay + workers), 0.0)
 
 
 def edited(job: Job, edit: Edit, prior: float = 1.0) -> Job | str:
@@ -232,14 +263,16 @@ def _loading(job: Job, factor: float, c: Mapping[str, float]) -> Job | str:
     """Return the job with other settings of its loader, else with batches that take that part of their time."""
     if job.making <= 0:
         return "takes to know how long a batch takes to make, which was not measured"
-    if not {"workers", "prefetch", "cpus"} & set(c):
+    if not SETTINGS & set(c):
         less = job.firsts * job.making * (1 - factor)  # one batch of each epoch is made while nothing is queued
         return replace(job, making=job.making * factor, first=max(job.first - less, job.first * factor))
     changed = replace(
         job,
-        workers=int(c.get("workers", job.workers)),
-        prefetch=int(c.get("prefetch", job.prefetch)),
+        # of several fixes the one that sets more
+        workers=max(int(c.get("workers", 0)), job.workers),
+        prefetch=max(int(c.get("prefetch", 0)), job.prefetch),
         cpus=c.get("cpus", job.cpus),
+        others=0.0 if "cpus" in c else job.others,
     )
     if job.workers or not changed.workers:
         return changed
@@ -270,14 +303,19 @@ def predicted(job: Job, edits: Sequence[Edit], before: float | None = None) -> P
     before = job.play().mean if before is None else before
     after = likely.play()
     low, high = _off_by(best, -1).play(), _off_by(worst, 1).play()
-    mean = _interval(after.mean, low.mean, high.mean)
+    error = min(LITTLE + SAVED * abs(1 - after.mean / before), STEP)
+    mean = _interval(after.mean, low.mean, high.mean, error)
+    if not any("workers" in edit.coefficients for edit in edits):  # these take CPUs; what only leaves away does not
+        mean = replace(mean, high=max(min(mean.high, before), mean.likely))
     assumed = [
         f"{edit.coefficients['factor']:.2g} of {_what(edit)} is left"
         for edit in edits
-        if edit.coefficients.get("prior")
+        if edit.coefficients.get("prior") and not (SETTINGS | {"fewer"}) & set(edit.coefficients)
     ]
+    if likely.others:
+        assumed.append("other programs go on using the CPUs as they did")
     return Predicted(
-        step_time_s=_interval(after.median, low.median, high.median),
+        step_time_s=_interval(after.median, low.median, high.median, error),
         step_time_mean_s=mean,
         speedup=Estimate(before / mean.high, before / mean.likely, before / mean.low),
         source=SOURCE if job.making > 0 else ARITHMETIC,
@@ -300,12 +338,13 @@ def _off_by(job: Job, sign: int) -> Job:
         making=job.making * (1 + sign * MAKING),
         spread=job.spread * (1 + sign * UNEQUAL),
         receiving=job.receiving * (1 + sign * 0.5),
+        others=job.others * (1 + sign * OTHERS),
     )
 
 
-def _interval(likely: float, low: float, high: float) -> Estimate:
+def _interval(likely: float, low: float, high: float, error: float) -> Estimate:
     """Return the range with what nobody can know of a step's own work."""
-    return Estimate(min(low, likely) * (1 - STEP), likely, max(high, likely) * (1 + STEP))
+    return Estimate(min(low, likely) * (1 - error), likely, max(high, likely) * (1 + error))
 
 
 def of_log(measured: Measured) -> tuple[Looped | None, Prediction]:
