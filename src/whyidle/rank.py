@@ -6,14 +6,16 @@ worth together is found by making one after the other: the best first, then the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from whyidle.model.finding import EFFORT_COST, Applied, Asked, Edit, Finding, Fix, Predicted
+from whyidle.model.finding import EFFORT_COST, Applied, Asked, Edit, Estimate, Finding, Fix, Predicted
 from whyidle.replay.price import Pricer
 
 LEAST: Final = 0.01  # of the step as it is: a fix that adds less is not worth a line (judgement)
+FLOOR: Final = 0.1  # of the likely step: an interval is not told to reach below that
 MOST: Final = 6  # fixes of a sequence: nobody plans further ahead
 
 
@@ -55,36 +57,58 @@ class Choice:
         return self.finding.confidence * self.fix.applies / EFFORT_COST[self.fix.effort]
 
 
+@dataclass(frozen=True, slots=True)
+class OnTop:
+    """What a fix adds to those that are made."""
+
+    choice: Choice
+    saved: float  # s of the mean step
+    predicted: Predicted
+
+
 def sequence(findings: Sequence[Finding], pricer: Pricer) -> tuple[Applied, ...]:
     """Return the order in which to make fixes, each on top of those before it, as long as one adds something."""
     left = [Choice(finding, fix) for finding in findings if (fix := best(finding, pricer.mean_s)) is not None]
     made: list[Edit] = []
     chosen: list[Applied] = []
-    now = pricer.mean_s
+    now, width = pricer.mean_s, 0.0
     tried = on_top(left, made, now, pricer)
     while tried and len(chosen) < MOST:
-        choice, saved, predicted = tried[0]
-        made += choice.fix.edits
-        left.remove(choice)
-        now = predicted.step_time_mean_s.likely
+        first = max(tried, key=lambda one: one.saved * one.choice.weight)
+        made += first.choice.fix.edits
+        left.remove(first.choice)
+        now = first.predicted.step_time_mean_s.likely
+        width = math.hypot(width, pricer.unsure(first.choice.fix.edits) * first.saved)
         tried = on_top(left, made, now, pricer)
-        then = tried[0][0].finding.rule if tried else ""
-        chosen.append(Applied(choice.finding.rule, choice.fix.title, predicted, saved / pricer.mean_s, then))
+        then = max(tried, key=lambda one: one.saved).choice.finding.rule if tried else ""
+        predicted = within(first.predicted, pricer.mean_s, width)
+        share = first.saved / pricer.mean_s
+        chosen.append(Applied(first.choice.finding.rule, first.choice.fix.title, predicted, share, then))
     return tuple(chosen)
 
 
-def on_top(
-    choices: Iterable[Choice], made: Sequence[Edit], now: float, pricer: Pricer
-) -> list[tuple[Choice, float, Predicted]]:
-    """Return the fixes that save something on top of those made, the best first, with what each saves, s."""
+def on_top(choices: Iterable[Choice], made: Sequence[Edit], now: float, pricer: Pricer) -> list[OnTop]:
+    """Return the fixes that save something on top of those made."""
     found = []
     for choice in choices:
         predicted = pricer.price((*made, *choice.fix.edits))
         if not isinstance(predicted, str):
             saved = now - predicted.step_time_mean_s.likely
             if saved >= LEAST * pricer.mean_s:
-                found.append((choice, saved, predicted))
-    return sorted(found, key=lambda one: -one[1] * one[0].weight)
+                found.append(OnTop(choice, saved, predicted))
+    return found
+
+
+def within(predicted: Predicted, before: float, width: float) -> Predicted:
+    """Return a prediction with this half-width of its mean step, s: what each fix adds is unsure by itself."""
+    mean = around(predicted.step_time_mean_s.likely, width)
+    median = around(predicted.step_time_s.likely, width * predicted.step_time_s.likely / mean.likely)
+    speedup = Estimate(before / mean.high, before / mean.likely, before / max(mean.low, FLOOR * mean.likely))
+    return replace(predicted, step_time_s=median, step_time_mean_s=mean, speedup=speedup)
+
+
+def around(likely: float, width: float) -> Estimate:
+    return Estimate(max(likely - width, 0.0), likely, likely + width)
 
 
 def best(finding: Finding, before: float) -> Fix | None:

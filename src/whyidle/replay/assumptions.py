@@ -1,4 +1,4 @@
-"""What a prediction rests on that nobody measured in this job, in words: the coefficients of its edits that are priors."""
+"""What a prediction rests on that nobody measured in this job, in words: those coefficients of its edits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def clause(edit: Edit) -> str:
     c = edit.coefficients
     if "slowdown" in c:
         return f"what runs beside collectives takes {c['slowdown'] - 1:.0%} longer"
-    factor = c.get("factor", 1.0)
+    if "factor" not in c:
+        return f"all of {named(edit) or 'it'} can go away"
+    factor = c["factor"]
     if edit.kind == "larger_batch":
         return f"the batch is {factor:.2g} times as large"
     if edit.selector.get("cause") == "host":
@@ -46,10 +48,14 @@ def clause(edit: Edit) -> str:
         return f"{factor:.0%} of the first wait is left"
     if "copy" in edit.selector:
         return f"{factor:.0%} of the time of copies is left"
-    for word in (str(edit.selector.get(name, "")).split(",")[0] for name in ("cause", "class", "range")):
-        if word:
-            return f"{factor:.0%} of {WHAT.get(word, words(word))} is left"
-    return f"{factor:.0%} of it is left"
+    return f"{factor:.0%} of {named(edit) or 'it'} is left"
+
+
+def named(edit: Edit) -> str:
+    """Return what an edit speaks of; of several the first."""
+    every = (str(edit.selector.get(name, "")).split(",")[0] for name in ("cause", "class", "range"))
+    word = next((word for word in every if word), "")
+    return WHAT.get(word, words(word))
 
 
 def words(name: str) -> str:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from whyidle.measure import names
+from whyidle.measure.rows import Index
 from whyidle.model.evidence import Kind
 from whyidle.model.intervals import Intervals, overlap
 from whyidle.replay.engine import Played
-from whyidle.replay.graph import EVERY_STREAM, Graph, Node
+from whyidle.replay.graph import Graph, Node
 from whyidle.replay.select import Selection
+from whyidle.replay.waits import EVERY_STREAM
 
 if TYPE_CHECKING:
     from whyidle.replay.replay import Replay
@@ -39,75 +41,77 @@ def critical_path(r: Replay) -> Mapping[str, float]:
 
 def walk(g: Graph, p: Played, selection: Selection) -> dict[str, float]:
     """Return the time on the path by what it was, ns."""
-    total: dict[str, float] = {}
-    work = kinds(g, selection)
-    host: list[tuple[int, int, float]] = []  # recorded [start, end) of host work on the path, and how long it is
-    previous = before(g)
-    behind = before_on_stream(g)
-    node_of = np.searchsorted(g.first, np.arange(len(g.row)), "right") - 1
-
-    def add(cause: str, time: float) -> None:
-        if time > 0:
-            total[cause] = total.get(cause, 0.0) + time
-
+    path = Path(g, p, selection)
     node, op = len(g) - 1, -1
     if len(g.row) and float(p.ended.max()) > float(p.returned[-1]):
         node, op = -1, int(np.argmax(p.ended))
     while node >= 0 or op >= 0:
-        if op >= 0:  # an operation: it ran, and before that waited for its launch, its stream, or another stream
-            add(work[op], float(p.ended[op] - p.began[op]))
-            at, other, earlier = float(p.began[op]), int(g.dependency[op]), int(behind[op])
-            if other >= 0 and p.ended[other] + g.lag[op] >= at - EQUAL:
-                add("stream_wait", float(g.lag[op]))
-                op = other
-            elif earlier >= 0 and p.ended[earlier] + g.spacing[op] >= at - EQUAL:
-                add("kernel_gap", float(g.spacing[op]))
-                op = earlier
-            else:
-                node, op = int(node_of[op]), -1
-                add("launch_latency", float(g.latency[node_latency(g, node)]))
-                node = began(g, p, node, previous, host)
-            continue
-        done, target = float(p.returned[node]), int(g.target[node])
+        node, op = path.before_operation(op) if op >= 0 else path.before_node(node)
+    return path.total()
+
+
+class Path:
+    """The way back from the end. A step of it leads to a node or to an operation, whichever is not -1."""
+
+    def __init__(self, g: Graph, p: Played, selection: Selection) -> None:
+        self.g, self.p, self.selection = g, p, selection
+        self.time: dict[str, float] = {}
+        self.host: list[tuple[int, int, float]] = []  # recorded [start, end) of host work, and what is left of it, ns
+        self.work = kinds(g, selection)
+        self.previous, self.behind = before(g), before_on_stream(g)
+        self.node_of = np.searchsorted(g.first, np.arange(len(g.row)), "right") - 1
+
+    def add(self, cause: str, time: float) -> None:
+        if 0 < time < np.inf:
+            self.time[cause] = self.time.get(cause, 0.0) + time
+
+    def before_operation(self, op: int) -> tuple[int, int]:
+        """Go back from an operation: to one of another stream, to the one before it on its own, or to its launch."""
+        g, p = self.g, self.p
+        self.add(self.work[op], float(p.ended[op] - p.began[op]))
+        at, other, earlier = float(p.began[op]), int(g.dependency[op]), int(self.behind[op])
+        if other >= 0 and p.ended[other] + g.lag[op] >= at - EQUAL:
+            self.add("stream_wait", float(g.lag[op]))
+            return -1, other
+        if earlier >= 0 and p.ended[earlier] + g.spacing[op] >= at - EQUAL:
+            self.add("kernel_gap", float(g.spacing[op]))
+            return -1, earlier
+        self.add("launch_latency", float(g.latency[op]))
+        return self.host_before(int(self.node_of[op])), -1
+
+    def before_node(self, node: int) -> tuple[int, int]:
+        """Go back from a call: to what it waited for, or to what its thread did before."""
+        g, p = self.g, self.p
+        done, target, room = float(p.returned[node]), int(g.target[node]), int(g.back[node])
         if target == EVERY_STREAM:
             target = latest(g, p, node)
-        room = int(g.back[node])
         if target >= 0 and p.ended[target] + g.ret[node] >= done - EQUAL:
-            add("sync_return", float(g.ret[node]))
-            node, op = -1, target
-        elif room >= 0 and p.ended[room] >= done - EQUAL:
-            node, op = -1, room
+            self.add("sync_return", float(g.ret[node]))
+            return -1, target
+        if room >= 0 and p.ended[room] >= done - EQUAL:
+            return -1, room
+        if g.kind[node] == Node.TAKE:
+            earlier = int(self.previous[node])
+            self.add("data_wait", done - (float(p.returned[earlier]) if earlier >= 0 else 0.0) - float(g.gap[node]))
         else:
-            if g.kind[node] == Node.TAKE:
-                started = start_of(g, p, node, previous)
-                add("data_wait", done - started)
-            else:
-                add("dispatch", float(g.own[node]))
-            node = began(g, p, node, previous, host)
-    for cause, time in of_host(host, selection).items():
-        add(cause, time)
-    return total
+            self.add("dispatch", float(g.own[node]))
+        return self.host_before(node), -1
+
+    def host_before(self, node: int) -> int:
+        """Note the host work before a node; return the node before that."""
+        g = self.g
+        if g.gap[node] > 0:
+            self.host.append((int(min(g.gap_start[node], g.start[node])), int(g.start[node]), float(g.gap[node])))
+        return int(self.previous[node])
+
+    def total(self) -> dict[str, float]:
+        """Return the time by what it was, ns: host work by the causes that it was recorded for."""
+        for cause, time in of_host(self.host, self.selection).items():
+            self.add(cause, time)
+        return self.time
 
 
-def node_latency(g: Graph, node: int) -> int:
-    """Return the first operation of a node, which came with its launch."""
-    return int(g.first[node])
-
-
-def start_of(g: Graph, p: Played, node: int, previous: np.ndarray) -> float:
-    """Return when a node's call began in the replay, ns."""
-    earlier = int(previous[node])
-    return (float(p.returned[earlier]) if earlier >= 0 else 0.0) + float(g.gap[node])
-
-
-def began(g: Graph, p: Played, node: int, previous: np.ndarray, host: list[tuple[int, int, float]]) -> int:
-    """Note the host work before a node; return the node before it on its thread."""
-    if g.gap[node] > 0:
-        host.append((int(min(g.gap_start[node], g.start[node])), int(g.start[node]), float(g.gap[node])))
-    return int(previous[node])
-
-
-def before(g: Graph) -> np.ndarray:
+def before(g: Graph) -> Index:
     """Return for each node the one before it on its thread, or that it follows; -1 none."""
     previous = np.full(len(g), -1, np.intp)
     for line in np.unique(g.thread):
@@ -116,7 +120,7 @@ def before(g: Graph) -> np.ndarray:
     return np.where(g.follows >= 0, g.follows, previous)
 
 
-def before_on_stream(g: Graph) -> np.ndarray:
+def before_on_stream(g: Graph) -> Index:
     """Return for each operation the one before it on its stream; -1 none."""
     behind = np.full(len(g.row), -1, np.intp)
     for line in np.unique(g.stream):

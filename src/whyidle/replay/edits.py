@@ -1,4 +1,5 @@
-"""What a fix does to a graph. Each kind of edit is one function: it takes the columns and returns changed ones.
+# ruff: noqa: ARG001 - all kinds of edits are called alike
+"""What a fix does to a graph. Each kind of edit is one function: it changes the columns of a copy.
 
 Edits of host time are gathered into one clock for the host: so much of the recorded time is left, wherever several
 edits meet their factors multiply. All others change the columns of the nodes or operations that they select.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,8 +21,9 @@ from whyidle.model.evidence import Floats64, Ints
 from whyidle.model.finding import Edit
 from whyidle.model.intervals import Intervals, containing, intersect
 from whyidle.replay.batch import device_factor
-from whyidle.replay.graph import SPACING, Graph, Node
+from whyidle.replay.graph import Graph, Node
 from whyidle.replay.loader import Loader
+from whyidle.replay.operations import SPACING
 from whyidle.replay.select import Selected, Selection
 
 # ns: what launching a CUDA graph takes on the host, and each of its nodes (assumed: PyGraph and CUDA's own figures)
@@ -32,7 +35,6 @@ OF_LAUNCHES: Final = ("dispatch", "autograd_host", "optimizer_host", "h2d_prep")
 
 def apply(g: Graph, selection: Selection, edits: Sequence[Edit]) -> Graph:
     """Return the graph once these edits are made; `g` stays as it is."""
-    a = selection.a
     changed = replace(
         g, gap=g.gap.copy(), own=g.own.copy(), target=g.target.copy(), stream=g.stream.copy(), tails=g.tails.copy(),
         latency=g.latency.copy(), spacing=g.spacing.copy(), dependency=g.dependency.copy(), lag=g.lag.copy(),
@@ -50,7 +52,8 @@ def apply(g: Graph, selection: Selection, edits: Sequence[Edit]) -> Graph:
     return changed
 
 
-HostTime: TypeAlias = Iterable[tuple[Intervals, float]]  # more of the host's time that changes, and by what factor
+# more of the host's time that changes, and by what factor
+HostTime: TypeAlias = Iterable[tuple[Intervals, float]]
 Change: TypeAlias = Callable[[Graph, Selection, Selected, Mapping[str, float]], HostTime]
 
 
@@ -204,7 +207,7 @@ def overlap_collectives(g: Graph, s: Selection, chosen: Selected, how: Mapping[s
     g.dependency[free], g.lag[free] = free - 1, SPACING
     computes = np.flatnonzero(~mask & ~s.a.t.strings_like(names.COLLECTIVE)[s.a.t.device.name[g.row]])
     marks = g.first[np.flatnonzero(g.kind == Node.MARK)]
-    for low, high in zip(marks[:-1], marks[1:], strict=True):
+    for low, high in pairwise(marks.tolist()):
         mine = moved[(moved >= low) & (moved < high)]
         beside = backward_of(g, s.a, computes[(computes >= low) & (computes < high)], mine)
         if not len(mine) or not len(beside):
@@ -221,15 +224,17 @@ def backward_of(g: Graph, a: Analysis, computes: Index, collectives: Index) -> I
         return computes[:0]
     launch = a.t.launch[g.row[computes]]
     backward = computes[(launch >= 0) & in_backward(a, launch)]
-    chosen: Index = backward if len(backward) else computes
-    return chosen[chosen < collectives[-1]]
+    beside = backward if len(backward) else computes
+    early: Index = beside[beside < collectives[-1]]
+    return early
 
 
 def in_backward(a: Analysis, launch: Index) -> Mask:
     """Return which launches the backward pass made."""
     h = a.t.host
     backward = np.flatnonzero(a.host.in_backward)
-    return np.asarray(a.t.enclosing(h.start[launch], h.thread[launch], backward) >= 0)
+    inside: Mask = a.t.enclosing(h.start[launch], h.thread[launch], backward) >= 0
+    return inside
 
 
 def larger_batch(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:

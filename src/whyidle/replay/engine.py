@@ -15,7 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from whyidle.model.evidence import Floats64
-from whyidle.replay.graph import EVERY_STREAM, Graph, Node
+from whyidle.replay.graph import Graph, Node
+from whyidle.replay.waits import EVERY_STREAM
 
 # A collective that meets other ranks: its place among the graph's operations and when this rank has come to it; the
 # answer is when it ends.
@@ -59,13 +60,11 @@ def play(g: Graph, meets: Container[int] = ()) -> Meeting:
             line = stream[j]
             at = now + latency[j]
             ready = tails[line] + spacing[j]
-            if ready > at:
-                at = ready
+            at = max(at, ready)
             other = dependency[j]
             if other >= 0:
                 ready = ended[other] + lag[j]
-                if ready > at:
-                    at = ready
+                at = max(at, ready)
             began[j] = at
             at = (yield j, at) if j in meets else at + duration[j]
             ended[j] = at
@@ -78,12 +77,10 @@ def play(g: Graph, meets: Container[int] = ()) -> Meeting:
         if back >= 0 and ended[back] > now:
             now = ended[back]
         if target >= 0:
-            if ended[target] + ret > now:
-                now = ended[target] + ret
+            now = max(now, ended[target] + ret)
         elif target == EVERY_STREAM:
             latest = max(tails)
-            if latest + ret > now:
-                now = latest + ret
+            now = max(now, latest + ret)
         clocks[thread] = now
         returned.append(now)
         if kind == mark:

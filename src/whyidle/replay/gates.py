@@ -1,7 +1,7 @@
 """What a replay has to show before anything is predicted with it.
 
-It repeats what was recorded; nothing starts before it is launched; a faster GPU or host makes no step longer, and one of
-them makes it shorter; and no prediction beats the longest of what remains.
+It repeats what was recorded; nothing starts before it is launched; a faster GPU or host makes no step longer, and one
+of them makes it shorter; and no prediction beats the longest of what remains.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def refusal(r: Replay) -> str:
     if max(by_gpu, by_host) > base * (1 + MORE):
         return "a faster GPU or host would make the replayed step longer"
     if base - min(by_gpu, by_host) < SOME * HALF * HALF * base:
-        return "neither a faster GPU nor a faster host would shorten the replayed step: what it waits for was not recorded"
+        return (
+            "neither a faster GPU nor a faster host would shorten the replayed step: what it waits for was not recorded"
+        )
     return ""
 
 

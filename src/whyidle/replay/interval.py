@@ -19,7 +19,9 @@ from whyidle.replay.outcome import Outcome
 
 WIDTH: Final = 1.2816  # standard deviations of a normal distribution, on each side, for 80%
 DRAWS: Final = 200
-STEP: Final = 0.005  # of the step: what no step repeats better (judgement; the replay of an unchanged one is off by less)
+STEP: Final = (
+    0.005  # of the step: what no step repeats better (judgement; the replay of an unchanged one is off by less)
+)
 # Standard deviation of the saving, as a part of it, by the kind of an edit; the largest of those made counts.
 MODEL: Final[Mapping[str, float]] = {
     "scale_host": 0.06,
@@ -31,7 +33,9 @@ MODEL: Final[Mapping[str, float]] = {
     "overlap_collectives": 0.12,
     "larger_batch": 0.20,
 }
-PRIOR: Final = 0.25  # where a coefficient was not measured in this job (judgement; bench/replay.py shows what it covers)
+PRIOR: Final = (
+    0.25  # where a coefficient was not measured in this job (judgement; bench/replay.py shows what it covers)
+)
 
 
 def model_error(edits: Iterable[Edit]) -> float:
@@ -50,7 +54,7 @@ def spread(before: Outcome, after: Outcome) -> float:
 
 
 def around(likely: float, before: float, spread_: float, model: float) -> Estimate:
-    """Return the range of a step time, s: `before` without the fix, `spread_` as part of that, `model` of the saving."""
+    """Return the range of a step time, s: `before` without the fix, `spread_` a part of that, `model` of the saving."""
     deviation = math.sqrt(
         (spread_ * before) ** 2 + (model * abs(before - likely)) ** 2 + (STEP * min(likely, before)) ** 2
     )

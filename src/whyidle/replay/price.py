@@ -9,14 +9,14 @@ from typing import Protocol
 
 from whyidle.measure import Measured
 from whyidle.model.finding import Edit, Estimate, Predicted, Prediction
+from whyidle.replay.assumptions import assumed
 from whyidle.replay.critical import critical_path
 from whyidle.replay.gates import identity_error
-from whyidle.replay.replay import Replay, replay_of
-from whyidle.replay.watched import of_log
-from whyidle.replay.assumptions import assumed
-from whyidle.replay.interval import around, model_error, spread
+from whyidle.replay.interval import WIDTH, around, model_error, spread
 from whyidle.replay.outcome import Outcome
+from whyidle.replay.replay import Replay, replay_of
 from whyidle.replay.select import replayable
+from whyidle.replay.watched import of_log
 
 LEFT = "its time lies outside of the steps that were replayed"
 
@@ -34,6 +34,9 @@ class Pricer(Protocol):
     def price(self, edits: Sequence[Edit]) -> Predicted | str:
         """Return what the job does with these edits made, or why that cannot be told."""
 
+    def unsure(self, edits: Sequence[Edit]) -> float:
+        """Return half the width of the interval of what these edits save, as a part of that."""
+
 
 def pricer(measured: Measured) -> tuple[Pricer | None, Prediction]:
     """Return who knows what fixes are worth, and from what; None where nobody does, and why.
@@ -46,7 +49,7 @@ def pricer(measured: Measured) -> tuple[Pricer | None, Prediction]:
     replay = replay_of(measured)
     if replay.refused:
         return None, Prediction(refused=replay.refused)
-    base, chosen = replay.base, replay.chosen
+    base = replay.base
     first = replay.graphs[0]
     return Replayed(replay), Prediction(
         source=replay.source,
@@ -85,6 +88,9 @@ class Replayed:
         if unsure > APART:
             return "how long kernels take with more work does not show at this batch size"
         return self.predicted(after, edits, unsure)
+
+    def unsure(self, edits: Sequence[Edit]) -> float:
+        return WIDTH * model_error(edits)
 
     def predicted(self, after: Outcome, edits: Sequence[Edit], unsure: float = 0.0) -> Predicted:
         """Return the outcome with its ranges; `unsure` is a part of the step that is not known."""

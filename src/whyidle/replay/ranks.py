@@ -84,8 +84,7 @@ def operations(a: Analysis, g: Graph) -> dict[tuple[str, int, str], list[int]]:
 
 
 def play_together(graphs: Sequence[Graph], meets: Meetings, release: Release = max) -> list[Played]:
-    """Run all ranks; `release` tells when a collective begins, by when its ranks come. Marks are in the ranks' common
-    time.
+    """Run all ranks; `release` tells when a collective begins, by when its ranks come. Marks are in their common time.
 
     A rank that comes later than the release is taken to have come then: what made it late is taken back.
     """
@@ -146,7 +145,8 @@ class Rank:
         return replace(self.played, marks=self.common(self.played.marks), drained=self.common(self.played.drained))
 
     def common(self, times: Floats64) -> Floats64:
-        return times - np.array(self.shifts)[np.searchsorted(self.since, times, "right") - 1]
+        """Return these of its times in the common time."""
+        return times - np.array(self.shifts, np.float64)[np.searchsorted(self.since, times, "right") - 1]
 
 
 def evened(factor: float, *, mean: bool = False) -> Release:

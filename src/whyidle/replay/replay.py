@@ -56,7 +56,8 @@ class Replay:
     def touches(self, edits: Sequence[Edit]) -> bool:
         """Say whether these edits change anything in the steps that are replayed."""
         return any(
-            any_in(selection.select(edit), g) for g, selection in zip(self.graphs, self.selections, strict=True)
+            any_in(selection.select(edit), g)
+            for g, selection in zip(self.graphs, self.selections, strict=True)
             for edit in edits
         )
 

@@ -8,14 +8,14 @@ as it does, only a trace can tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from whyidle.measure import Measured
-from whyidle.model.finding import Edit, Estimate, Finding, Fix, Predicted, Prediction
+from whyidle.model.finding import Edit, Estimate, Predicted, Prediction
 from whyidle.model.measurement import Measurements
 from whyidle.replay.loader import WARM_UP, loop
 from whyidle.rules.input import loader_model, taken
@@ -379,3 +379,11 @@ class Looped:
         """Return what the job does with these edits made, or why that cannot be told."""
         loads = any(edit.selector.get("cause") == "data_wait" for edit in edits)
         return self.off if loads and self.off else predicted(self.job, edits, self.mean_s)
+
+    def unsure(self, edits: Sequence[Edit]) -> float:
+        """Return half the width of the interval of what these edits save, as a part of that."""
+        alone = self.price(edits)
+        if isinstance(alone, str):
+            return 1.0
+        mean = alone.step_time_mean_s
+        return min((mean.high - mean.likely) / max(self.mean_s - mean.likely, 1e-9), 1.0)

@@ -77,7 +77,11 @@ class NoOverlap(Rule):
                     applies=self.applies,
                     risk="each worker runs the whole __iter__: seed or shard by torch.utils.data.get_worker_info()",
                     edits=(
-                        Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0, "workers": workers}),
+                        Edit(
+                            "scale_host",
+                            {"cause": "data_wait"},
+                            {"factor": self.residual, "prior": 1.0, "workers": workers},
+                        ),
                         *loader_model.contention(m, workers),
                     ),
                 ),
