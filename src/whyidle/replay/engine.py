@@ -59,13 +59,11 @@ def play(g: Graph, meets: Container[int] = ()) -> Meeting:
             line = stream[j]
             at = now + latency[j]
             ready = tails[line] + spacing[j]
-            if ready > at:
-                at = ready
+            at = max(at, ready)
             other = dependency[j]
             if other >= 0:
                 ready = ended[other] + lag[j]
-                if ready > at:
-                    at = ready
+                at = max(at, ready)
             began[j] = at
             at = (yield j, at) if j in meets else at + duration[j]
             ended[j] = at
@@ -78,12 +76,10 @@ def play(g: Graph, meets: Container[int] = ()) -> Meeting:
         if back >= 0 and ended[back] > now:
             now = ended[back]
         if target >= 0:
-            if ended[target] + ret > now:
-                now = ended[target] + ret
+            now = max(now, ended[target] + ret)
         elif target == EVERY_STREAM:
             latest = max(tails)
-            if latest + ret > now:
-                now = latest + ret
+            now = max(now, latest + ret)
         clocks[thread] = now
         returned.append(now)
         if kind == mark:
