@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,20 @@ from hypothesis import strategies as st
 
 from whyidle.cost import bill, price, what_if
 from whyidle.errors import WhyIdleError
-from whyidle.model.finding import DeviceBusy, GpuCount, Report, RunInfo, Summary
+from whyidle.model.finding import (
+    Applied,
+    Asked,
+    DeviceBusy,
+    Estimate,
+    Finding,
+    Fix,
+    GpuCount,
+    Predicted,
+    Prediction,
+    Report,
+    RunInfo,
+    Summary,
+)
 from whyidle.model.hardware import PRICED_GPUS, list_price
 
 gpus = st.integers(1, 100_000)
@@ -96,6 +110,57 @@ def test_the_list_price_says_where_it_comes_from() -> None:
     assert cost.usd_per_gpu_hour == pytest.approx(55.04 / 8)
     assert cost.price_source == "H100 SXM: AWS p5.48xlarge, us-east-1, list price, June 2025"
     assert cost.total_usd is None
+
+
+def worth(mean: float) -> Predicted:
+    """Return a prediction for a step of 0.2 s."""
+    step = Estimate(mean, mean, mean)
+    return Predicted(step, step, Estimate(0.2 / mean, 0.2 / mean, 0.2 / mean))
+
+
+def predicted(report: Report, step_time_mean_s: float | None = 0.2) -> Report:
+    """Return the report with predictions in every place that has one."""
+    fixes = (Fix("a", "b", "code", predicted=worth(0.15)), Fix("c", "d", "code"))
+    prediction = Prediction(
+        step_time_mean_s=step_time_mean_s,
+        sequence=(Applied("a.b", "a", worth(0.15), 0.25, ""),),
+        joint=worth(0.1),
+        asked=(Asked(("a.b",), worth(0.25)), Asked(("a.c",), None, "why")),
+    )
+    return replace(report, findings=(Finding("a.b", "high", 0.9, "m", 0.3, fixes=fixes),), prediction=prediction)
+
+
+def saved(report: Report) -> list[float | None]:
+    """Return what is saved: by the fix, by the sequence, by all, and by what was asked."""
+    assert report.prediction is not None
+    told = report.prediction
+    found = (report.findings[0].fixes[0].predicted, told.sequence[0].predicted, told.joint, told.asked[0].predicted)
+    assert report.findings[0].fixes[1].predicted is told.asked[1].predicted is None
+    return [one and one.usd_per_hour_saved for one in found]
+
+
+@pytest.mark.parametrize("step_time_mean_s", [0.2, None])
+def test_what_fixes_save(step_time_mean_s: float | None) -> None:
+    """16 GPUs at $2.50 are $40 an hour: a quarter of the time, the same, half of it, and never less than nothing."""
+    report = price(predicted(seen(world_size=16), step_time_mean_s), 2.50)
+    assert saved(report) == pytest.approx([10.0, 10.0, 20.0, 0.0])
+
+
+def test_what_fixes_save_at_the_list_price_and_without_one() -> None:
+    assert saved(price(predicted(seen()))) == pytest.approx([4 * 55.04 / 8 * share for share in (0.25, 0.25, 0.5, 0)])
+    assert saved(price(predicted(seen("NVIDIA GeForce RTX 4090")), gpus=2)) == [None] * 4
+    alone = replace(predicted(seen()), prediction=None)
+    fix = price(alone, 1.0).findings[0].fixes[0]
+    assert fix.predicted is not None
+    assert fix.predicted.usd_per_hour_saved == pytest.approx(1.0)
+
+
+def test_what_fixes_save_where_idle_time_was_not_measured() -> None:
+    report = price(predicted(seen(idle=None)), 1.0)
+    assert report.summary.cost is None
+    assert saved(report) == pytest.approx([1.0, 1.0, 2.0, 0.0])
+    no_gpu = replace(predicted(seen(idle=None)), run=RunInfo())
+    assert saved(price(no_gpu, 1.0)) == [None] * 4
 
 
 def test_no_price_is_no_cost() -> None:

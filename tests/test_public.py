@@ -45,7 +45,7 @@ def test_diagnose_reads_judges_and_prices(monkeypatch: pytest.MonkeyPatch) -> No
 
     told = []
     monkeypatch.setattr(diagnosis, "load", lambda paths, progress: told.append(paths) or "run")
-    monkeypatch.setattr(diagnosis, "judge", lambda run: REPORT)
+    monkeypatch.setattr(diagnosis, "judge", lambda run, **options: REPORT)
     assert whyidle.diagnose(["a"]) == REPORT
     assert whyidle.diagnose(["a"], price=1.0).warnings
     assert told == [["a"], ["a"]]

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.finding import Cost, Report
+from whyidle.model.finding import Applied, Asked, Cost, Finding, Predicted, Report
 from whyidle.model.hardware import ListPrice, list_price
 
 TARGETS = (0.6, 0.8, 0.95)
@@ -95,7 +95,7 @@ def bill(gpus: int, usd_per_gpu_hour: float, hours: float, busy: float, targets:
 def price(
     report: Report, usd_per_gpu_hour: float | None = None, gpus: int | None = None, hours: float | None = None
 ) -> Report:
-    """Return the report with `summary.cost` set, where there is idle time and a price for it.
+    """Return the report with `summary.cost` set, where there is idle time and a price for it, and what fixes save.
 
     Args:
         report: what was judged.
@@ -109,18 +109,19 @@ def price(
     check(usd_per_gpu_hour=usd_per_gpu_hour, gpus=gpus, hours=hours)
     idle = report.summary.gpu_idle_share
     asked = usd_per_gpu_hour is not None or gpus is not None or hours is not None
+    listed = _listed(report) if usd_per_gpu_hour is None else None
+    if listed is not None:
+        usd_per_gpu_hour = listed.usd_per_gpu_hour
+    source = listed.source if listed is not None else "your price"
+    count = gpus or report.run.world_size or len(report.summary.devices) or 1
+    hourly = (usd_per_gpu_hour or 0.0) * count
+    if usd_per_gpu_hour is not None and (idle is not None or report.run.gpus):
+        report = _saved(report, hourly)
     if idle is None:
         return _uncosted(report, "no cost: the GPU's idle time was not measured") if asked else report
     if usd_per_gpu_hour is None:
-        listed = _listed(report)
-        if listed is None:
-            names = ", ".join(gpu.name for gpu in report.run.gpus if gpu.name) or "a GPU whose name was not recorded"
-            return _uncosted(report, f"no cost: no list price for {names}; give --price") if asked else report
-        usd_per_gpu_hour, source = listed.usd_per_gpu_hour, listed.source
-    else:
-        source = "your price"
-    count = gpus or report.run.world_size or len(report.summary.devices) or 1
-    hourly = usd_per_gpu_hour * count
+        names = ", ".join(gpu.name for gpu in report.run.gpus if gpu.name) or "a GPU whose name was not recorded"
+        return _uncosted(report, f"no cost: no list price for {names}; give --price") if asked else report
     cost = Cost(
         usd_per_gpu_hour,
         source,
@@ -131,6 +132,37 @@ def price(
         idle_usd=None if hours is None else hourly * hours * idle,
     )
     return replace(report, summary=replace(report.summary, cost=cost))
+
+
+def _saved(report: Report, hourly: float) -> Report:
+    """Return the report with what each prediction saves, in US dollars per hour, at `hourly` for all GPUs."""
+    now = report.prediction.step_time_mean_s if report.prediction is not None else None
+
+    def told(predicted: Predicted) -> Predicted:
+        share = 1 - predicted.step_time_mean_s.likely / now if now else predicted.saved_share
+        return replace(predicted, usd_per_hour_saved=hourly * max(share, 0.0))
+
+    def finding(found: Finding) -> Finding:
+        fixes = (replace(fix, predicted=told(fix.predicted)) if fix.predicted else fix for fix in found.fixes)
+        return replace(found, fixes=tuple(fixes))
+
+    def applied(step: Applied) -> Applied:
+        return replace(step, predicted=told(step.predicted))
+
+    def answer(asked: Asked) -> Asked:
+        return replace(asked, predicted=told(asked.predicted)) if asked.predicted else asked
+
+    report = replace(report, findings=tuple(map(finding, report.findings)))
+    if report.prediction is None:
+        return report
+    together = report.prediction
+    together = replace(
+        together,
+        sequence=tuple(map(applied, together.sequence)),
+        joint=told(together.joint) if together.joint else None,
+        asked=tuple(map(answer, together.asked)),
+    )
+    return replace(report, prediction=together)
 
 
 def _listed(report: Report) -> ListPrice | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from whyidle import cost
+from whyidle.errors import WhyIdleError
 from whyidle.judge import judge
-from whyidle.model.finding import Report
+from whyidle.model.finding import Asked, Prediction, Report
 from whyidle.read import Progress, load
+from whyidle.rules import all_rules
 
 
 def diagnose(
@@ -17,6 +20,8 @@ def diagnose(
     price: float | None = None,
     gpus: int | None = None,
     hours: float | None = None,
+    predict: bool = True,
+    what_if: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Report:
     """Say why the GPU was idle in a recorded run.
@@ -26,10 +31,53 @@ def diagnose(
         price: US dollars per GPU-hour; without it the list price of the GPU, where we know one.
         gpus: GPUs that the job rents; without it the world size, else the devices seen.
         hours: how long the whole job runs, for its total cost.
+        predict: whether to predict what fixes are worth.
+        what_if: rules whose fixes are predicted together: ["input.workers_zero", "sync.scalar_read"], or one text
+            with commas.
         progress: told (path, bytes done, bytes in all) while files are read.
 
     Raises:
-        WhyIdleError: when there is nothing to read, or the numbers cannot be.
+        WhyIdleError: when there is nothing to read, the numbers cannot be, or no rule has a name that `what_if` gives.
     """
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
-    return cost.price(judge(load(paths, progress)), price, gpus, hours)
+    asked = rules_in(what_if)
+    check(predict=predict, what_if=asked)
+    run = load(paths, progress)
+    if strange := unheard_of(asked):
+        found = [finding.rule for finding in judge(run, predict=False).findings]
+        hint = f"found in this recording: {', '.join(dict.fromkeys(found)) or 'nothing'}"
+        raise WhyIdleError(f"no rule is called {' or '.join(map(repr, strange))}", hint)
+    return cost.price(_answered(judge(run, predict=predict, what_if=asked), asked), price, gpus, hours)
+
+
+def rules_in(what_if: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the rules that somebody asks about, each once; commas separate them."""
+    given = [what_if] if isinstance(what_if, str) else what_if
+    names = [name.strip() for text in given for name in text.split(",")]
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def check(*, predict: bool, what_if: Sequence[str]) -> None:
+    """Refuse to answer a question and to predict nothing, both at once.
+
+    Raises:
+        WhyIdleError: for that.
+    """
+    if what_if and not predict:
+        raise WhyIdleError("--what-if asks for a prediction, and --no-predict for none", "give one of the two")
+
+
+def unheard_of(rules: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these names that no rule has."""
+    known = {rule.id for rule in all_rules()}
+    return tuple(name for name in rules if name not in known)
+
+
+def _answered(report: Report, asked: tuple[str, ...]) -> Report:
+    """Return the report with an answer to what was asked, also where nothing could be predicted."""
+    if not asked or (report.prediction is not None and report.prediction.asked):
+        return report
+    unknown = "this recording was not replayed" if report.judged else "the recording cannot be judged"
+    prediction = report.prediction or Prediction(refused=unknown)
+    answer = Asked(asked, None, prediction.refused or unknown)
+    return replace(report, prediction=replace(prediction, asked=(answer,)))

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from whyidle import watched
+from whyidle import replay, watched
 from whyidle.measure import Measured, measure
 from whyidle.model.evidence import Run, Trace
-from whyidle.model.finding import CAUSES, GROUPS, HEALTHY_IDLE, MEDIUM, EvidenceFile, Finding, Report, RunInfo, Summary
+from whyidle.model.finding import (
+    CAUSES,
+    GROUPS,
+    HEALTHY_IDLE,
+    MEDIUM,
+    EvidenceFile,
+    Finding,
+    Prediction,
+    Report,
+    RunInfo,
+    Summary,
+)
 from whyidle.model.measurement import Measurements
-from whyidle.rank import rank
+from whyidle.rank import asked, priced, rank, sequence
 from whyidle.rules import all_rules, ask
 
 LEAST_CONFIDENCE = 0.05
@@ -25,10 +36,15 @@ EXPOSED = 0.10
 OUTSIDE_SPAN = 0.2
 
 
-def judge(run: Run) -> Report:
+def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Report:
     """Return the report on a run: by its traces of GPU work, else by the logs of a job that was watched.
 
     One that shows neither, or that cannot be believed, is not judged.
+
+    Args:
+        run: the evidence.
+        predict: whether to predict what fixes are worth.
+        what_if: rules whose fixes shall be predicted together, as somebody asked.
     """
     measured = measure(run)
     warnings = [*run.warnings, *(w for trace in run.traces for w in trace.warnings), *measured.warnings]
@@ -36,7 +52,7 @@ def judge(run: Run) -> Report:
     warnings += dict.fromkeys(doubt.message for doubt in measured.doubts)
     info = run_info(run, measured)
     if not measured.traces and run.nodes:
-        return judge_log(run, measured, tuple(warnings))
+        return judge_log(run, measured, tuple(warnings), predict, what_if)
     if not measured.traces:
         told = [warning for trace in run.traces for warning in trace.warnings]
         cut = next((warning for warning in told if CUT in warning), None)
@@ -51,6 +67,7 @@ def judge(run: Run) -> Report:
         return Report(info, summary, warnings=tuple(warnings), detail=measured.detail, judged=False)
     findings, unknown = ask(measured.measurements, watched.done(run, measured.watched))
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
+    ranked, prediction = predicted(measured, ranked, what_if) if predict else (ranked, None)
     said = [verdict(measured.measurements, ranked, summary), *watched.remarks(measured.measurements, summary)]
     said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
@@ -58,16 +75,17 @@ def judge(run: Run) -> Report:
     left = sum(unexplained(measured.measurements, ranked).values())
     spoken = watched.spoken(summary, ranked) and not watched.rests(summary)
     judged = (left < MEDIUM and spoken) or any(finding.severity != "low" for finding in ranked)
-    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, judged=judged)
+    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, prediction, judged=judged)
 
 
-def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report:
+def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...], predict: bool, what_if: Sequence[str]) -> Report:
     """Return the report on a job of which there are logs and no trace of a GPU."""
     info = run_info(run, measured)
     if not measured.watched.logs:
         return Report(info, Summary(watched.nothing(run)), warnings=warnings, judged=False)
     findings, unknown = ask(measured.measurements, watched.done(run, measured.watched))
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
+    ranked, prediction = predicted(measured, ranked, what_if) if predict else (ranked, None)
     summary = watched.summarize(Summary(""), measured.watched)
     unknown = [] if summary.on_gpu is False else unknown  # what is left to record takes a GPU
     ranks = max(info.world_size or 1, len(measured.watched.logs))
@@ -75,7 +93,24 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...]) -> Report
     said = [verdict_, *watched.slowest(measured.measurements)]
     said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
-    return Report(info, summary, ranked, tuple(unknown), warnings, judged=watched.enough(summary, ranked, ranks))
+    judged = watched.enough(summary, ranked, ranks)
+    return Report(info, summary, ranked, tuple(unknown), warnings, prediction=prediction, judged=judged)
+
+
+def predicted(
+    measured: Measured, ranked: tuple[Finding, ...], what_if: Sequence[str]
+) -> tuple[tuple[Finding, ...], Prediction]:
+    """Return the findings with what their fixes are worth, ordered by it, and what they are worth together."""
+    pricer, prediction = replay.pricer(measured)
+    if pricer is None:
+        why = dict.fromkeys((finding.rule for finding in ranked if finding.fixes), prediction.refused)
+        return ranked, replace(prediction, unpriced=why)
+    worth, unpriced = priced(ranked, pricer)
+    worth = rank(worth)
+    order = sequence(worth, pricer)
+    joint = order[-1].predicted if order else None
+    answers = (asked(what_if, worth, pricer),) if what_if else ()
+    return worth, replace(prediction, sequence=order, joint=joint, unpriced=unpriced, asked=answers)
 
 
 CUT = "cut short"  # what the reader says of a truncated file
@@ -162,6 +197,8 @@ def summarize(measured: Measured) -> Summary:
         collective_exposed_share=number("collective_exposed_share"),
         tensor_core_share=number("tensor_core_share"),
         launches_per_step=number("launches_per_step"),
+        mfu=number("mfu"),
+        mfu_peak=str(m.one("mfu_peak").value) if "mfu_peak" in m else "",
         idle_by_cause={cause: share for cause, share in sorted(causes.items(), key=lambda item: -item[1]) if share > 0},
         devices=measured.devices,
     )

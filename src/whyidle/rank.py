@@ -1,10 +1,20 @@
-"""The order in which to fix things: saving times probability over effort, the largest first."""
+"""The order in which to fix things: saving times probability over effort, the largest first.
+
+The saving is what was predicted, where it was, else what is lost (`Finding.score`). Savings overlap, so what fixes are
+worth together is found by making one after the other: the best first, then the best of the rest on top of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from whyidle.model.finding import Finding
+from whyidle.model.finding import EFFORT_COST, Applied, Asked, Edit, Finding, Fix, Predicted
+from whyidle.replay.price import Pricer
+
+LEAST: Final = 0.01  # of the step as it is: a fix that adds less is not worth a line (judgement)
+MOST: Final = 6  # fixes of a sequence: nobody plans further ahead
 
 
 def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -16,3 +26,90 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     if any(finding.severity != "low" for finding in ordered):
         ordered = [finding for finding in ordered if not finding.rule.startswith("none.")]
     return tuple(ordered)
+
+
+def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, ...], dict[str, str]]:
+    """Return findings with what each of their fixes is worth alone, and of rules without such a fix why."""
+    found, why = [], {}
+    for finding in findings:
+        worth = [pricer.price(fix.edits) for fix in finding.fixes]
+        fixes = [
+            replace(fix, predicted=None if isinstance(one, str) else one)
+            for fix, one in zip(finding.fixes, worth, strict=True)
+        ]
+        if fixes and not any(fix.predicted for fix in fixes):
+            why[finding.rule] = next(one for one in worth if isinstance(one, str))
+        found.append(replace(finding, fixes=tuple(fixes)))
+    return tuple(found), why
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A fix that may be made, and how much its saving counts."""
+
+    finding: Finding
+    fix: Fix
+
+    @property
+    def weight(self) -> float:
+        return self.finding.confidence * self.fix.applies / EFFORT_COST[self.fix.effort]
+
+
+def sequence(findings: Sequence[Finding], pricer: Pricer) -> tuple[Applied, ...]:
+    """Return the order in which to make fixes, each on top of those before it, as long as one adds something."""
+    left = [Choice(finding, fix) for finding in findings if (fix := best(finding, pricer.mean_s)) is not None]
+    made: list[Edit] = []
+    chosen: list[Applied] = []
+    now = pricer.mean_s
+    tried = on_top(left, made, now, pricer)
+    while tried and len(chosen) < MOST:
+        choice, saved, predicted = tried[0]
+        made += choice.fix.edits
+        left.remove(choice)
+        now = predicted.step_time_mean_s.likely
+        tried = on_top(left, made, now, pricer)
+        then = tried[0][0].finding.rule if tried else ""
+        chosen.append(Applied(choice.finding.rule, choice.fix.title, predicted, saved / pricer.mean_s, then))
+    return tuple(chosen)
+
+
+def on_top(
+    choices: Iterable[Choice], made: Sequence[Edit], now: float, pricer: Pricer
+) -> list[tuple[Choice, float, Predicted]]:
+    """Return the fixes that save something on top of those made, the best first, with what each saves, s."""
+    found = []
+    for choice in choices:
+        predicted = pricer.price((*made, *choice.fix.edits))
+        if not isinstance(predicted, str):
+            saved = now - predicted.step_time_mean_s.likely
+            if saved >= LEAST * pricer.mean_s:
+                found.append((choice, saved, predicted))
+    return sorted(found, key=lambda one: -one[1] * one[0].weight)
+
+
+def best(finding: Finding, before: float) -> Fix | None:
+    """Return the fix of a finding that is worth most for its effort; None if none is predicted to save anything."""
+
+    def worth(fix: Fix) -> float:
+        if fix.predicted is None:
+            return 0.0
+        return (before - fix.predicted.step_time_mean_s.likely) * fix.applies / EFFORT_COST[fix.effort]
+
+    fix = max(finding.fixes, key=worth, default=None)
+    return fix if fix is not None and worth(fix) > 0 else None
+
+
+def asked(rules: Sequence[str], findings: Sequence[Finding], pricer: Pricer) -> Asked:
+    """Return what the best fixes of these rules' findings are worth together, as somebody asked."""
+    by_rule = {finding.rule: finding for finding in findings}
+    missing = [rule for rule in rules if rule not in by_rule]
+    edits: list[Edit] = []
+    for rule in rules:
+        if rule in by_rule:
+            fix = best(by_rule[rule], pricer.mean_s) or next(iter(by_rule[rule].fixes), None)
+            edits += fix.edits if fix else ()
+    why = f"not found in this recording: {', '.join(missing)}" if missing else ""
+    predicted = pricer.price(edits)
+    if isinstance(predicted, str):
+        return Asked(tuple(rules), None, why or predicted)
+    return Asked(tuple(rules), predicted, why)

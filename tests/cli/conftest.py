@@ -38,7 +38,7 @@ def verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Re
         findings = () if severity is None else (Finding("host.gc_pause", severity, 0.9, "The collector runs.", 0.3),)
         report = replace(REPORT, findings=findings, judged=judged)
         monkeypatch.setattr(diagnosis, "load", lambda paths, progress: paths)
-        monkeypatch.setattr(diagnosis, "judge", lambda run: report)
+        monkeypatch.setattr(diagnosis, "judge", lambda run, **options: report)
         return report
 
     return say

@@ -143,7 +143,7 @@ def test_a_message_is_cleaned_of_what_a_terminal_acts_on(capsys: pytest.CaptureF
 
 def test_a_bug_shows_its_traceback(verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
     verdict()
-    monkeypatch.setattr(diagnosis, "judge", lambda run: 1 / 0)
+    monkeypatch.setattr(diagnosis, "judge", lambda run, **options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["trace.json"])
 
@@ -151,7 +151,7 @@ def test_a_bug_shows_its_traceback(verdict: Verdict, monkeypatch: pytest.MonkeyP
 def test_interrupted(verdict: Verdict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     verdict()
 
-    def interrupt(run: object) -> None:
+    def interrupt(run: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(diagnosis, "judge", interrupt)
@@ -211,7 +211,7 @@ def test_a_program_gets_its_object_when_nothing_can_be_read(
 ) -> None:
     verdict()
 
-    def fail(run: object) -> None:
+    def fail(run: object, **options: object) -> None:
         raise WhyIdleError("broken", "mend it")
 
     monkeypatch.setattr(diagnosis, "judge", fail)
@@ -240,7 +240,7 @@ def test_a_file_is_replaced_only_by_force_and_a_report(verdict: Verdict, monkeyp
     assert "old" not in old.read_text("utf-8")
     kept = old.read_text("utf-8")
 
-    def fail(run: object) -> None:
+    def fail(run: object, **options: object) -> None:
         raise WhyIdleError("broken", "mend it")
 
     monkeypatch.setattr(diagnosis, "judge", fail)
@@ -253,7 +253,7 @@ def test_a_file_is_replaced_only_by_force_and_a_report(verdict: Verdict, monkeyp
 def test_the_output_file_is_there_before_the_long_load(verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
     report = verdict()
     there = []
-    monkeypatch.setattr(diagnosis, "judge", lambda run: there.append(Path("new.txt").exists()) or report)
+    monkeypatch.setattr(diagnosis, "judge", lambda run, **options: there.append(Path("new.txt").exists()) or report)
     assert main(["trace.json", "-o", "new.txt"]) == 0
     assert there == [True]
 

@@ -45,13 +45,15 @@ import sys
 from whyidle import diagnosis
 from whyidle.cli import main
 from whyidle.model.finding import Finding, Report, RunInfo, Summary
-def diagnose(paths, progress=None, **money):
+def diagnose(paths, progress=None, **judging):
     if sys.argv[1] == "broken":
         return {}["a mistake"]
     if sys.argv[1] == "stopped":
         import os, signal, time
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(60)
+    if sys.argv[1] == "asked":
+        return Report(RunInfo(), Summary(f"predict: {judging['predict']}"))
     return Report(RunInfo(), Summary("Your GPU was idle 44% of the time."))
 diagnosis.diagnose = diagnose
 sys.exit(main(["run", *sys.argv[2:]]))
@@ -85,6 +87,12 @@ def test_quiet_says_nothing_and_saves_all(here: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (5, "trained\n", "")
     assert "idle 44%" in (here / "r.txt").read_text("utf-8")
     assert (here / "out" / "report.json").is_file()
+
+
+@linux
+def test_predictions_can_be_left_out(here: Path) -> None:
+    assert "predict: True" in judged("asked").stderr
+    assert "predict: False" in judged("asked", "--no-predict", "-o", "second").stderr
 
 
 @linux

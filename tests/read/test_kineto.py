@@ -231,7 +231,7 @@ def test_columns_have_the_types_of_the_model(read):
         np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i8", "i8", "f4", "i8", "i4", "i4", "i8", "i8")
     ]
     assert [getattr(host, name).dtype for name in host.__slots__] == [
-        np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i4", "i4")
+        np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i4", "i4", "i4")
     ]
 
 

@@ -8,15 +8,20 @@ import pytest
 
 from whyidle.model.evidence import Ignored
 from whyidle.model.finding import (
+    Applied,
+    Asked,
     Bucket,
     Copies,
     Detail,
     DeviceBusy,
+    Estimate,
     EvidenceFile,
     Finding,
     Fix,
     GpuCount,
     Location,
+    Predicted,
+    Prediction,
     Report,
     RunInfo,
     Summary,
@@ -163,6 +168,106 @@ def not_judged() -> Report:
         Summary("Cannot judge: no GPU operation was recorded, so nothing is known of the GPU. Record with CUDA."),
         judged=False,
     )
+
+
+STEP, MEAN = 0.176, 0.178  # s
+
+
+def worth(step: float, idle: float | None = None, spread: float = 0.06, **more: object) -> Predicted:
+    """Return what a step of 176 ms becomes, give or take a part of it."""
+    ends = (1 - spread, 1.0, 1 + spread)
+    speedup = Estimate(*(STEP / step / end for end in reversed(ends)))
+    estimates = [Estimate(*(time * end for end in ends)) for time in (step, step * MEAN / STEP)]
+    return Predicted(*estimates, speedup, gpu_idle_share=idle, **more)  # type: ignore[arg-type]
+
+
+def priced(finding: Finding, *predicted: Predicted | None) -> Finding:
+    """Return the finding with what its fixes are worth."""
+    pairs = zip(finding.fixes, predicted, strict=True)
+    return replace(finding, fixes=tuple(replace(fix, predicted=found) for fix, found in pairs))
+
+
+PREDICTION = Prediction(
+    source="replay of steps 2-6 of rank 0",
+    steps=(2, 3, 4, 5, 6),
+    ranks=(0,),
+    step_time_s=STEP,
+    step_time_mean_s=MEAN,
+    identity_error=0.002,
+    queue=1024,
+    critical_path={"data_wait": 0.34, "kernels": 0.51, "python": 0.15},
+)
+LAUNCHES = Finding(
+    "host.launch_bound",
+    "medium",
+    0.8,
+    "The host launches kernels more slowly than the GPU runs them, which costs 12% of the time.",
+    0.12,
+    "1,200 launches per step",
+    (),
+    (Fix("CUDA graphs", 'model = torch.compile(model, mode="reduce-overhead")', effort="code"),),
+)
+READS = Finding(
+    "sync.scalar_read",
+    "medium",
+    0.9,
+    "loss.item() in every step makes the host wait for the GPU, which costs 6% of the time.",
+    0.06,
+    "cudaStreamSynchronize in 6 of 6 steps",
+    (Location("train.py", 41),),
+    (Fix("read less often", "if step % 50 == 0: print(loss.item())", effort="argument"),),
+)
+
+
+@pytest.fixture
+def one_predicted(one_finding: Report) -> Report:
+    """One finding, one fix, and what comes after it."""
+    made = Applied("input.workers_zero", "load in worker processes", worth(0.117, 0.18), 0.335, "host.launch_bound")
+    prediction = replace(PREDICTION, sequence=(made,), joint=made.predicted)
+    return replace(one_finding, findings=(priced(LOADER, made.predicted),), prediction=prediction)
+
+
+@pytest.fixture
+def predicted(many: Report) -> Report:
+    """Several fixes that share time, one that is needless after them, one that nobody can predict."""
+    assumed = ("host time between launches falls to 0.2 of itself",)
+    steps = (worth(0.117, 0.18), worth(0.098, 0.05, 0.12, rests_on=assumed), worth(0.09, 0.021, 0.07))
+    rules = (LOADER, LAUNCHES, READS)
+    then = (LAUNCHES.rule, READS.rule, "")
+    saved = (0.335, 0.108, 0.045)
+    sequence = tuple(
+        Applied(finding.rule, finding.fixes[0].title, predicted, share, following)
+        for finding, predicted, share, following in zip(rules, steps, saved, then, strict=True)
+    )
+    gained = (
+        priced(LOADER, steps[0]),
+        priced(LAUNCHES, worth(0.15, 0.3, rests_on=assumed)),
+        priced(READS, worth(0.17)),
+    )
+    prediction = replace(
+        PREDICTION,
+        sequence=sequence,
+        joint=steps[-1],
+        unpriced={"host.gc_pause": "pauses that come less often than the replayed steps"},
+    )
+    low = priced(
+        replace(LOW, rule="transfer.pageable_h2d", fixes=(Fix("pin", "pin_memory=True", "argument"),)), worth(0.172)
+    )
+    return replace(many, findings=(*gained, low, LOW), prediction=prediction)
+
+
+@pytest.fixture
+def asked(predicted: Report) -> Report:
+    """The same, and what somebody wanted to know."""
+    assert predicted.prediction is not None
+    answer = Asked((LOADER.rule, READS.rule, "host.numa"), worth(0.101, 0.08, 0.09))
+    return replace(predicted, prediction=replace(predicted.prediction, asked=(answer,)))
+
+
+@pytest.fixture
+def refused(many: Report) -> Report:
+    why = "replayed without a change, a step is off by 4.1% (2% are allowed)."
+    return replace(many, prediction=Prediction(refused=why))
 
 
 HOST = {

@@ -39,6 +39,35 @@ def test_shape(many: Report, snapshot: Any) -> None:
     assert keys(found) == snapshot
 
 
+def test_shape_of_predictions(asked: Report, snapshot: Any) -> None:
+    found = loads(cost.price(asked, 2.60))
+    assert keys(found["prediction"]) == snapshot
+    assert keys(found["findings"][0]["fixes"][0]["predicted"]) == keys(found["prediction"]["joint"])
+
+
+def test_numbers_of_predictions(one_predicted: Report) -> None:
+    found = loads(cost.price(one_predicted, 2.60))
+    predicted = found["findings"][0]["fixes"][0]["predicted"]
+    assert predicted == {
+        "step_time_s": {"low": 0.10998, "likely": 0.117, "high": 0.12402},
+        "step_time_mean_s": {"low": 0.11123, "likely": 0.11833, "high": 0.125429},
+        "speedup": {"low": 1.41913, "likely": 1.50427, "high": 1.60029},
+        "per": "step",
+        "source": "",
+        "rests_on": [],
+        "gpu_idle_share": 0.18,
+        "usd_per_hour_saved": 0.8716,
+    }
+    assert found["prediction"]["sequence"][0]["predicted"] == found["prediction"]["joint"] == predicted
+    assert found["prediction"]["critical_path"] == {"data_wait": 0.34, "kernels": 0.51, "python": 0.15}
+
+
+def test_no_prediction(many: Report, refused: Report) -> None:
+    assert loads(many)["prediction"] is None
+    assert loads(refused)["prediction"]["refused"].startswith("replayed without a change")
+    assert loads(refused)["prediction"]["sequence"] == []
+
+
 def test_every_promised_key(many: Report) -> None:
     found = loads(many)
     assert set(found) >= {"schema_version", "whyidle", "run", "summary", "findings", "unknown", "warnings"}

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from whyidle import cost
 from whyidle.model.evidence import Ignored
-from whyidle.model.finding import CAUSES, DeviceBusy, Estimate, Finding, GpuCount, Predicted, Report, RunInfo, Summary
+from whyidle.model.finding import CAUSES, DeviceBusy, Finding, GpuCount, Report, RunInfo, Summary
 from whyidle.render import render
 from whyidle.render.lines import wrap
 
@@ -34,15 +34,6 @@ def test_everything(name: str, request: pytest.FixtureRequest, snapshot: Snapsho
 
 def test_cost(ranks: Report, snapshot: SnapshotAssertion) -> None:
     assert render(cost.price(ranks, 2.60, hours=24)) == snapshot
-
-
-def test_predicted(one_finding: Report, snapshot: SnapshotAssertion) -> None:
-    step = Estimate(0.11, 0.117, 0.126)
-    predicted = Predicted(step, step, Estimate(1.4, 1.5, 1.6))
-    finding = one_finding.findings[0]
-    fix = replace(finding.fixes[0], predicted=predicted)
-    report = replace(one_finding, findings=(replace(finding, fixes=(fix,)),))
-    assert render(cost.price(report, 2.60)) == snapshot
 
 
 def test_ascii(many: Report, snapshot: SnapshotAssertion) -> None:

@@ -1,4 +1,4 @@
-"""Numbers as people type them: "$2.60", "40%", "24h"; what is none is answered in our own words."""
+"""Options that several verbs take: numbers as people type them ("$2.60", "24h"), and whether to predict."""
 
 from __future__ import annotations
 
@@ -55,3 +55,4 @@ Hours = Annotated[
     float | None,
     typer.Option("--hours", parser=hours, metavar="H", help="How long the whole job runs, for its total cost."),
 ]
+NoPredict = Annotated[bool, typer.Option("--no-predict", help="Do not predict what fixes are worth.")]

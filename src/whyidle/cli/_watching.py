@@ -66,7 +66,7 @@ def _report(show: Show) -> AbstractContextManager[Destination | None]:
     """Return where --report goes, after a look at what else the job would run for in vain."""
     if show.format is not None:
         renderer(show.format)
-    cost.check(usd_per_gpu_hour=show.money["price"], gpus=show.money["gpus"], hours=show.money["hours"])
+    cost.check(usd_per_gpu_hour=show.judging["price"], gpus=show.judging["gpus"], hours=show.judging["hours"])
     return nullcontext() if show.report is None else destination(show.report, force=show.force)
 
 
@@ -158,7 +158,7 @@ def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
     # Imported now: it is heavy, and the job did not wait for it.
     diagnosis = importlib.import_module("whyidle.diagnosis")
     with importlib.import_module("whyidle.cli._loading").loading() as progress:
-        report: Report = diagnosis.diagnose([run], progress=progress, **asked.show.money)
+        report: Report = diagnosis.diagnose([run], progress=progress, **asked.show.judging)
     if not asked.show.quiet:
         look = look_of(sys.stderr, asked.show.color, everything=False)
         _show(renderer("terminal").render(report, look))

@@ -55,8 +55,10 @@ def report(recording: Recording) -> Report:
 
 def story(look: Look) -> str:
     """Return what this is, the verdict, and what the change brought."""
-    verdict = renderer("terminal").render(report("before"), replace(look, spaced=False))
-    parts = (write(_filled((WHAT,), look), look), verdict, write(_filled(change(), look), look))
+    around = [write(_filled(said, look), look) for said in ((WHAT,), change())]
+    left = look.lines - sum(len(text.splitlines()) for text in around)  # so that the story is one screen, too
+    verdict = renderer("terminal").render(report("before"), replace(look, spaced=False, lines=left))
+    parts = (around[0], verdict, around[1])
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 

@@ -11,28 +11,34 @@ import typer
 from whyidle import cost, diagnosis
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
-from whyidle.cli._numbers import Gpus, Hours, Price
+from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price
 from whyidle.errors import WhyIdleError
 from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
 
+Format = Annotated[str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
+WhatIf = Annotated[
+    str | None,
+    typer.Option("--what-if", metavar="RULE[,RULE...]", help="Say what the fixes of these findings bring together."),
+]
+Everything = Annotated[
+    bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
+]
+
 
 def diagnose(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders with the evidence of one run.")],
-    format: Annotated[  # noqa: A002
-        str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
+    format: Format = None,  # noqa: A002
+    output: Output = None,
     force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
     price: Price = None,
     gpus: Gpus = None,
     hours: Hours = None,
-    everything: Annotated[
-        bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
-    ] = False,
+    what_if: WhatIf = None,
+    no_predict: NoPredict = False,
+    everything: Everything = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even when there are findings.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
@@ -47,6 +53,7 @@ def diagnose(
         whyidle diagnose runs/resnet50/
         whyidle diagnose rank*.json.gz --price 2.60 --gpus 8 --hours 24
         whyidle diagnose trace.json -o report.json
+        whyidle diagnose trace.json --what-if input.workers_zero,sync.scalar_read
 
     To record your job: whyidle demo --record
 
@@ -56,12 +63,23 @@ def diagnose(
     chosen = format or ("json" if output is not None and output.suffix.lower() == ".json" else "terminal")
     renders = renderer(chosen)
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
+    asked = diagnosis.rules_in(what_if or ())
+    diagnosis.check(predict=not no_predict, what_if=asked)
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
-                report = diagnosis.diagnose(paths, price=price, gpus=gpus, hours=hours, progress=progress)
+                report = diagnosis.diagnose(
+                    paths,
+                    price=price,
+                    gpus=gpus,
+                    hours=hours,
+                    predict=not no_predict,
+                    what_if=asked,
+                    progress=progress,
+                )
         except WhyIdleError as error:
-            if chosen == "json" and output is None:  # a program that reads standard output gets its object all the same
+            # A program that reads standard output gets its object all the same, but for a name that no rule has.
+            if chosen == "json" and output is None and not diagnosis.unheard_of(asked):
                 out.write(renders.render(_nothing(error), out.look))
             raise
         _warn_of_unread(report, paths)

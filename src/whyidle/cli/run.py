@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from whyidle.cli._numbers import Gpus, Hours, Price
+from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price
 from whyidle.errors import WhyIdleError
 from whyidle.launch.looks import Looks
 
@@ -64,6 +64,7 @@ def run(
     price: Price = None,
     gpus: Gpus = None,
     hours: Hours = None,
+    no_predict: NoPredict = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
     """Measure a job as it is, and say why its GPU is idle.
@@ -89,7 +90,8 @@ def run(
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
     _check(report, format, trace_steps, trace_after, trace_ranks, interval)
     looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, 0 if no_syncs else 3, workers)
-    show = Show(report, format, force, quiet, {"price": price, "gpus": gpus, "hours": hours}, not no_color)
+    judging = {"price": price, "gpus": gpus, "hours": hours, "predict": not no_predict}
+    show = Show(report, format, force, quiet, judging, not no_color)
     metrics = emit_metrics or metrics_file is not None
     asked = Asked(command, output, looks, interval, metrics, metrics_file, show)
     with importlib.import_module("whyidle.launch.process").Mask() as mask:
@@ -105,7 +107,7 @@ class Show:
     format: str | None
     force: bool
     quiet: bool
-    money: Mapping[str, Any]  # as `diagnosis.diagnose` takes it
+    judging: Mapping[str, Any]  # as `diagnosis.diagnose` takes it
     color: bool
 
 

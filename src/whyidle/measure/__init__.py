@@ -17,6 +17,7 @@ from whyidle.measure import (
     clock,
     collective,
     compute,
+    flops,
     idle,
     input,  # noqa: A004
     late,
@@ -70,7 +71,7 @@ ABSENT_IS_NONE = {
 # What the log of a whole run tells better than the trace of a few steps. `steps` stays that of the judged window.
 LOG_FIRST = {"step_time_s", "step_time_mean_s", "data_wait_share"}
 
-QUESTIONS = (idle, input, transfer, sync, launch, optimizer, compute, recompile, pause, collective, accumulation)
+QUESTIONS = (idle, input, transfer, sync, launch, optimizer, compute, flops, recompile, pause, collective, accumulation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ import numpy as np
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.flops import BOUNDS, Limits, Worked, peaks_of
 from whyidle.measure.rows import Index, Mask, distinct
 from whyidle.measure.timeline import parents
 from whyidle.model.evidence import Ints, Kind
-from whyidle.model.finding import Bucket, Copies, Detail, TopItem
+from whyidle.model.finding import Bucket, Copies, Detail, Roofline, TopItem
 
 LISTED = 15
 # ns; a launch costs about 5 us of host time, so kernels in the first two buckets cannot hide their successor's
@@ -32,6 +33,7 @@ def detail(analyses: Sequence[Analysis]) -> Detail:
         operators=top([operator_times(a) for a in analyses]),
         copies=tuple(copies(analyses)),
         kernel_sizes=sizes(analyses),
+        rooflines=rooflines(analyses),
     )
 
 
@@ -92,7 +94,8 @@ def copies(analyses: Sequence[Analysis]) -> list[Copies]:
             time = sum(int((a.t.device.end - a.t.device.start)[index].sum()) for a, index in chosen)
             sizes_ = np.concatenate([a.t.device.bytes[index] for a, index in chosen])
             total = int(sizes_.sum()) if (sizes_ >= 0).all() else None
-            rows.append(Copies(kind, pinned, count, total, time / 1e9, time / window))
+            rate = total / time * 1e9 if total is not None and time else None
+            rows.append(Copies(kind, pinned, count, total, time / 1e9, time / window, rate))
     return rows
 
 
@@ -124,3 +127,41 @@ def sizes(analyses: Sequence[Analysis]) -> tuple[Bucket, ...]:
         Bucket(low, high, int(n), float(t) / 1e9)
         for low, high, n, t in zip(above, [*above[1:], None], count, time, strict=True)
     )
+
+
+def rooflines(analyses: Sequence[Analysis]) -> tuple[Roofline, ...]:
+    """Return operators of known sizes next to what the GPU could do, those with most GPU time first."""
+    parts: dict[tuple[str, str], list[tuple[int, int]]] = {}  # by operator and number: (trace, call)
+    known: list[tuple[Worked, Limits]] = []
+    for a in analyses:
+        peak = peaks_of(a)
+        if peak is None or not (a.t.host.shapes >= 0).any():
+            continue
+        worked = Worked.of_trace(a)
+        limits = Limits.of(worked, peak)
+        for row in np.flatnonzero(limits.known).tolist():
+            number = worked.number[row] if worked.works[row].flop else None
+            key = a.t.host_name(int(worked.call[row])), number or ""
+            parts.setdefault(key, []).append((len(known), row))
+        known.append((worked, limits))
+    listed = [roofline(operator, number, rows, known) for (operator, number), rows in parts.items()]
+    return tuple(sorted(listed, key=lambda one: (-one.total_s, one.operator, one.number))[:LISTED])
+
+
+def roofline(
+    operator: str, number: str, rows: Sequence[tuple[int, int]], known: Sequence[tuple[Worked, Limits]]
+) -> Roofline:
+    """Return the sum of these calls; what limits them is what limits most of their time."""
+    took = least = flop = moved = 0.0
+    by_bound = dict.fromkeys(BOUNDS, 0.0)
+    for trace in {trace for trace, _ in rows}:
+        worked, limits = known[trace]
+        mine = np.array([row for place, row in rows if place == trace], np.intp)
+        took += float(limits.took[mine].sum())
+        least += float(limits.least[mine].sum())
+        flop += sum(worked.works[row].flop for row in mine.tolist())
+        moved += sum(worked.works[row].bytes or 0.0 for row in mine.tolist())
+        for bound in BOUNDS:
+            by_bound[bound] += float(limits.took[mine][limits.is_(bound)[mine]].sum())
+    most = max(BOUNDS, key=lambda bound: by_bound[bound])
+    return Roofline(operator, number, len(rows), took / 1e9, flop, moved, least / took, most)

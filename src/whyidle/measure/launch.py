@@ -11,7 +11,7 @@ from whyidle.measure.analysis import PLACES, Analysis
 from whyidle.measure.attribution import CODE, Attribution
 from whyidle.measure.rows import largest
 from whyidle.model.evidence import Kind
-from whyidle.model.intervals import overlap
+from whyidle.model.intervals import Intervals, clip, overlap
 from whyidle.model.measurement import Measurement
 
 SHORT_KERNEL = 10_000  # ns: below about two launches (5 us each) a kernel cannot hide the next launch
@@ -84,6 +84,18 @@ def starved(a: Analysis) -> Iterator[Measurement]:
         yield Measurement(name, a.share(total[name]), locations=found)
     yield Measurement("usual_kernel_gap_share", a.share(sum(usual_pauses(device) for device in a.devices)))
     yield Measurement("backward_stall_share", a.share(sum(stalled_backward(device) for device in a.devices)))
+
+
+def long_gaps(a: Analysis) -> Intervals:
+    """Return when the threads that drive the devices launch nothing for 1 ms and more."""
+    h, calls = a.t.host, a.t.launching
+    calls = calls[np.isin(h.thread[calls], [thread for device in a.devices for thread in device.crew])]
+    calls = calls[np.argsort(h.start[calls], kind="stable")]
+    low, high = a.t.whole_window
+    start = np.maximum.accumulate(np.append(low, h.end[calls]))
+    end = np.append(h.start[calls], high)
+    long = end - start >= LONG_GAP
+    return clip(Intervals(start[long], end[long]), low, high)
 
 
 def usual_pauses(device: Attribution) -> int:

@@ -234,4 +234,63 @@ CONVOLUTION: Final = _any_of(r"^aten::(?:cudnn_convolution|miopen_convolution|co
 # of "Input Dims" each operand's sizes, of "Input type" each operand's type, "" for what is no tensor
 SHAPES: Final = re.compile(r"\[((?:\d{1,18}(?:,\s*\d{1,18})*)?)\]")
 TYPES: Final = re.compile(r'"([^"]*)"')
+FIRST_IS_FLOAT: Final = re.compile(r'^\["float"')  # of "Input type"
+FIRST_IS_FLOATING: Final = re.compile(r'^\["(?:float|double|c10::(?:Half|BFloat16|Float8\w*))"')
+# by the template arguments of PyTorch's own kernels
+FP32_VALUES: Final = re.compile(r"(?<!\w)float(?!\w)")
+HALF_VALUES: Final = re.compile(r"Half|BFloat16|__half|bfloat16")
 FLOATING: Final = _any_of(r"^(?:float|double|c10::(?:Half|BFloat16|Float8\w*))$")
+
+# What work.py knows the arithmetic or the memory traffic of. The outer one of a convolution's operators names all that
+# it takes; those of attention are listed where their arguments are.
+COUNTED_PRODUCT: Final = _any_of(r"^aten::(?:mm|addmm|_addmm_activation|bmm|baddbmm|_scaled_mm)$")
+CONVOLUTION_CALL: Final = _any_of(r"^aten::convolution$")
+CONVOLUTION_GRADIENT: Final = _any_of(r"^aten::(?:convolution_backward|(?:cudnn|miopen)_convolution_backward)$")
+ATTENTION_CALL: Final = _any_of(
+    r"^aten::_scaled_dot_product_(?:flash|efficient|cudnn)_attention(?:_backward)?$",
+    r"^flash_attn::_flash_attn_(?:for|back)ward$",
+)
+FILLS: Final = _any_of(r"^aten::(?:fill_|zero_)$")
+READS: Final = _any_of(r"^aten::(?:sum|mean|amax|amin|max|min|argmax|argmin|any|all|linalg_vector_norm|norm|cumsum)$")
+NORMALIZES: Final = _any_of(
+    r"^aten::(?:native_layer_norm|native_group_norm|native_batch_norm|(?:cudnn|miopen)_batch_norm|_softmax|_log_softmax"
+    r"|_fused_rms_norm)$"
+)
+NORMALIZES_BACK: Final = _any_of(
+    r"^aten::(?:native_(?:layer|group|batch)_norm_backward|(?:cudnn|miopen)_batch_norm_backward"
+    r"|_softmax_backward_data|_log_softmax_backward_data)$"
+)
+COMPARES: Final = _any_of(r"^aten::(?:eq|ne|lt|gt|le|ge|logical_\w+|isnan|isinf)$")
+# by the number of tensors that are read, where they are tensors: a result that is given ("out=") is none of them
+ELEMENTWISE_OPS: Final = {
+    1: _any_of(
+        r"^aten::(?:sqrt|rsqrt|exp|log|log1p|abs|neg|tanh|sigmoid|silu|gelu|relu|clamp|clamp_min|clamp_max|threshold|sin|cos"
+        r"|leaky_relu|hardtanh|hardswish|hardsigmoid|erf|reciprocal|elu|native_dropout|tril|triu|isnan|isinf|logical_not"
+        r"|bernoulli|normal|uniform)_?$"
+    ),
+    2: _any_of(
+        r"^aten::(?:add|sub|rsub|mul|div|pow|maximum|minimum|eq|ne|lt|gt|le|ge|logical_(?:and|or|xor)|masked_fill"
+        r"|(?:tanh|sigmoid|silu|gelu|threshold|leaky_relu|hardtanh|hardswish|hardsigmoid|elu|native_dropout)_backward)_?$"
+    ),
+    3: _any_of(r"^aten::(?:where|addcmul|addcdiv|lerp)_?$"),
+}
+COUNTED: Final = _any_of(
+    *(
+        pattern.pattern
+        for pattern in (
+            COUNTED_PRODUCT, CONVOLUTION_CALL, CONVOLUTION_GRADIENT, ATTENTION_CALL, COPY, FILLS, READS, NORMALIZES,
+            NORMALIZES_BACK, *ELEMENTWISE_OPS.values(),
+        )
+    )
+)  # fmt: skip
+# where weights stand among the tensors of operators
+WEIGHT_PLACES: Final = {
+    "aten::addmm": (0, 2),
+    "aten::convolution": (1, 2),
+    "aten::native_layer_norm": (2, 3),
+    "aten::cudnn_batch_norm": (1, 2),
+    "aten::native_batch_norm": (1, 2),
+    "aten::linear": (1, 2),
+}
+# what makes a weight's size out of more than weights: products that sum over the batch
+PRODUCES: Final = _any_of(r"^aten::(?:mm|addmm|bmm|baddbmm|_scaled_mm)$|conv|norm")

@@ -9,6 +9,7 @@ import numpy as np
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.attribution import CODE, Attribution
+from whyidle.measure.flops import peaks_of
 from whyidle.measure.rows import Index, among, distinct
 from whyidle.model.evidence import Kind
 from whyidle.model.intervals import Intervals, union
@@ -28,6 +29,8 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     back = t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY)
     back = np.setdiff1d(back, a.launched_inside(a.host.slices["checkpoint"]))  # pause.checkpoint_sync speaks of these
     yield Measurement("d2h_exposed_share", a.exposed_share(back), locations=a.device_places(back))
+    yield from speed(a, "h2d", copies)
+    yield from speed(a, "d2h", t.device_like(names.DEVICE_TO_HOST, Kind.MEMCPY))
     few_bytes = small(a)
     if few_bytes is not None:
         if a.steps:
@@ -43,6 +46,20 @@ def measure(a: Analysis) -> Iterator[Measurement]:
         yield Measurement(
             "h2d_pageable_exposed_share", a.exposed_share(pageable_copies), locations=a.device_places(pageable_copies)
         )
+
+
+def speed(a: Analysis, way: str, copies: Index) -> Iterator[Measurement]:
+    """Yield how fast the copies of one direction are that bandwidth limits."""
+    d = a.t.device
+    large = copies[d.bytes[copies] > SMALL_BYTES]
+    took = int((d.end - d.start)[large].sum())
+    if not took:
+        return
+    rate = float(d.bytes[large].sum()) / took * 1e9
+    yield Measurement(f"{way}_bytes_per_s", rate)
+    peak = peaks_of(a)
+    if peak is not None:
+        yield Measurement(f"{way}_link_share", rate / peak.host_bytes_per_s)
 
 
 def small(a: Analysis) -> Index | None:

@@ -72,6 +72,7 @@ class HostSlices:
     correlation: Ints  # RUNTIME only; -1 none
     shapes: Codes  # "Input Dims" as JSON text; -1 not recorded (record_shapes=False)
     types: Codes  # "Input type" as JSON text; -1 not recorded
+    arguments: Codes  # "Concrete Inputs" as JSON text, of convolutions and attention only; -1 not recorded, or not kept
 
     def __len__(self) -> int:
         return len(self.start)

@@ -91,7 +91,8 @@ class Location:
 class Edit:
     """What a fix does to a timeline, as data that replay applies.
 
-    `kind` names the operation, `selector` what it applies to, `coefficients` how much.
+    `kind` names the operation, `selector` what it applies to, `coefficients` how much. "prior" among these is 1.0 where
+    nobody measured them in this job.
     """
 
     kind: Literal[
@@ -101,7 +102,8 @@ class Edit:
         "scale_device",  # device time of a class of work, by `factor`
         "remove_device",  # a class of work disappears
         "merge_launches",  # many launches become one per step
-        "overlap_collectives",  # collectives run beside computation
+        "overlap_collectives",  # collectives run beside computation, which takes `slowdown` times as long meanwhile
+        "larger_batch",  # `factor` times the samples per step; times are told per sample
     ]
     selector: Mapping[str, Value] = field(default_factory=dict)
     coefficients: Mapping[str, float] = field(default_factory=dict)
@@ -128,6 +130,11 @@ class Predicted:
     rests_on: tuple[str, ...] = ()  # coefficients that were not measured in this job
     gpu_idle_share: float | None = None  # what is left
     usd_per_hour_saved: float | None = None  # of all GPUs; None without a price
+
+    @property
+    def saved_share(self) -> float:
+        """Return the share of today's mean step, or of a sample's time, that is likely saved; never below 0."""
+        return max(1 - 1 / self.speedup.likely, 0.0) if self.speedup.likely > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +165,21 @@ class Finding:
     candidates: tuple[str, ...] = ()  # rules that this evidence cannot tell apart from this one
 
     @property
+    def savings(self) -> tuple[tuple[Fix, float], ...]:
+        """Return its fixes with the share of the step that each saves: as predicted, if any is, else what is lost."""
+        predicted = [(fix, fix.predicted.saved_share) for fix in self.fixes if fix.predicted is not None]
+        return tuple(predicted or ((fix, self.lost_share or 0.0) for fix in self.fixes))
+
+    @property
+    def saved_share(self) -> float:
+        """Return the share of the step that the best of its fixes saves; without a fix, what is lost."""
+        return max((saved for _, saved in self.savings), default=self.lost_share or 0.0)
+
+    @property
     def score(self) -> float:
         """Return what orders findings: saving times probability over effort, for the best of its fixes."""
-        lost = self.lost_share or 0.0
-        if not self.fixes:
-            return lost * self.confidence / EFFORT_COST["code"]
-        return max(lost * self.confidence * fix.applies / EFFORT_COST[fix.effort] for fix in self.fixes)
+        scores = [saved * fix.applies / EFFORT_COST[fix.effort] for fix, saved in self.savings]
+        return self.confidence * max(scores, default=(self.lost_share or 0.0) / EFFORT_COST["code"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +221,21 @@ class Copies:
     bytes: int | None
     total_s: float
     share: float  # of the window
+    bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Calls of one operator of known sizes, in one type of number, next to what the GPU could do."""
+
+    operator: str
+    number: str  # in what the arithmetic is done, "tf32"; "" where there is none
+    calls: int
+    total_s: float  # of its kernels
+    flop: float
+    bytes: float
+    attained_share: float  # least time by the GPU's arithmetic and memory, over total_s
+    bound: Literal["compute", "memory", "latency"]  # what limits most of that time
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +256,7 @@ class Detail:
     operators: tuple[TopItem, ...] = ()
     copies: tuple[Copies, ...] = ()
     kernel_sizes: tuple[Bucket, ...] = ()
+    rooflines: tuple[Roofline, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +289,8 @@ class Summary:
     collective_exposed_share: float | None = None  # collectives with no other kernel beside them
     tensor_core_share: float | None = None  # of the time in matrix products and convolutions
     launches_per_step: float | None = None
+    mfu: float | None = None  # FLOP that the model needs, over `mfu_peak` of all GPUs; 0-1
+    mfu_peak: str = ""  # dense peak of one GPU that it is held against: "312 TFLOP/s, bf16 on A100 SXM 40GB"
     idle_by_cause: Mapping[str, float] = field(default_factory=dict)
     devices: tuple[DeviceBusy, ...] = ()
     cost: Cost | None = None

@@ -40,7 +40,7 @@ def has(*words: str) -> re.Pattern[str]:
 
 
 # A share of a GPU (MIG slices, virtual GPUs like "A10-24Q") has no list price of its own.
-_PART_OF_A_GPU = re.compile(r"\bMIG\b|-\d+(?:-\d+)?[QCAB](?:ME)?$", re.IGNORECASE)
+PART_OF_A_GPU = re.compile(r"\bMIG\b|-\d+(?:-\d+)?[QCAB](?:ME)?$", re.IGNORECASE)
 
 # First match wins, so a variant stands before its family; None: known, and not priced.
 # On-demand prices as known for the month given (AWS had just lowered those of P4 and P5). Not read from the clouds'
@@ -77,6 +77,6 @@ PRICED_GPUS: tuple[str, ...] = tuple(price.gpu for _, price in _TABLE if price i
 
 def list_price(gpu: str) -> ListPrice | None:
     """Return the list price for a device name such as "NVIDIA A100-SXM4-40GB"; None for a GPU not in the table."""
-    if _PART_OF_A_GPU.search(gpu):
+    if PART_OF_A_GPU.search(gpu):
         return None
     return next((price for pattern, price in _TABLE if pattern.match(gpu)), None)

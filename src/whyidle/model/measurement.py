@@ -41,6 +41,8 @@ LOG_CUDA = "run the job under `whyidle run`, on a GPU"
 LOG_RANKS = "run the job under `whyidle run`, with two ranks or more that take their steps together"
 LOOK = "run the job under `whyidle run --workers`"
 LINUX = "run the job under `whyidle run`, on Linux"
+KNOWN_GPU = "record on a GPU that whyidle knows the peaks of"
+KNOWN_SHAPES = "record with record_shapes=True, on a GPU that whyidle knows the peaks of"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
 
 CATALOG: dict[str, Quantity] = {
@@ -73,6 +75,10 @@ CATALOG: dict[str, Quantity] = {
     "h2d_pageable_share": Quantity("of window", "host-to-device copies from pageable memory", GPU),
     "h2d_pageable_exposed_share": Quantity("of window", "the part of them beside which no kernel runs", GPU),
     "h2d_bytes_per_step": Quantity("B/step", "bytes copied to the device", STEPS),
+    "h2d_bytes_per_s": Quantity("B/s", "how fast host-to-device copies above 64 KiB are", GPU),
+    "h2d_link_share": Quantity("of link", "that, of what the link to the host carries on paper", KNOWN_GPU),
+    "d2h_bytes_per_s": Quantity("B/s", "how fast copies back to the host above 64 KiB are", GPU),
+    "d2h_link_share": Quantity("of link", "that, of what the link to the host carries on paper", KNOWN_GPU),
     "h2d_small_per_step": Quantity("per step", "host-to-device copies of at most 64 KiB", STEPS),
     "h2d_small_exposed_share": Quantity("of window", "the part of such copies beside which no kernel runs", GPU),
     "h2d_small_lost_share": Quantity("of window", "GPU idle while the host gets such a copy ready, or behind those that it waited for and that a host running ahead would have filled", HOST),
@@ -134,6 +140,15 @@ CATALOG: dict[str, Quantity] = {
     "layout_share": Quantity("of window", "NCHW/NHWC conversion kernels around convolutions", GPU),
     "underfilled_share": Quantity("of window", "kernel time times the part of the multiprocessors without a block", "record on an NVIDIA GPU"),
     "underfilled_twice_share": Quantity("of window", "what kernels would take less per item with twice the blocks, but for those of the optimizer", "record on an NVIDIA GPU"),
+    # arithmetic, by the sizes of operators
+    "flops_known_share": Quantity("of products", "time of kernels of products, convolutions and attention whose sizes are known", SHAPES),
+    "flops_per_step": Quantity("FLOP/step", "of these, that the model needs: recomputation left out, of causal attention the half; where 90% of their time is accounted for", SHAPES),
+    "mfu": Quantity("of peak", "FLOP that the model needs over the dense peak of the type of number that most of them are in, over the window", KNOWN_SHAPES),
+    "mfu_peak": Quantity("text", "that peak, of one GPU", KNOWN_SHAPES),
+    "roofline_share": Quantity("of known operators", "least time of operators of known sizes by this GPU's arithmetic and memory, over what they take", KNOWN_SHAPES),
+    "compute_bound_share": Quantity("of window", "kernels of operators of known sizes that arithmetic limits", KNOWN_SHAPES),
+    "memory_bound_share": Quantity("of window", "those that memory limits", KNOWN_SHAPES),
+    "latency_bound_share": Quantity("of window", "those that reach less than 30% of either and are shorter than 10 µs or smaller than the GPU", KNOWN_SHAPES),
     # the same kernels, at the same place in every step
     "kernel_slowdown": Quantity("times", "how much longer they take in the last third of the steps than in the first, and do not go back", SAME),
     "slower_share": Quantity("of window", "what kernels take longer than they would in the first steps", SAME),

@@ -59,10 +59,13 @@ DEVICE, STREAM, CORRELATION, BYTES = map(attrgetter, ("device", "stream", "corre
 BLOCKS, MESSAGE = attrgetter("blocks_per_sm"), attrgetter("message")
 SHAPES = attrgetter("shapes"), attrgetter("shapes_2021")
 TYPES = attrgetter("types"), attrgetter("types_too")
+ARGUMENTS = (attrgetter("arguments"),)
 MESSAGE_OUT, MEMBERS = attrgetter("message_out"), attrgetter("members")
 COLLECTIVE = (attrgetter("collective"),)
 GROUP, GROUP_RANKS = (attrgetter("group"),), (attrgetter("group_ranks"),)
 NO_ARGS: Final = Args()
+# Operators whose work depends on more than the sizes of their tensors: strides, whether attention is causal.
+ASKED_FOR_ARGUMENTS: Final = ("conv", "attention", "attn")
 # Bytes of an element, by c10's name of its type as JSON.
 ELEMENT: Final = {
     b'"Byte"': 1, b'"Char"': 1, b'"Bool"': 1, b'"Float8_e4m3fn"': 1, b'"Float8_e5m2"': 1, b'"Short"': 2, b'"Half"': 2,
@@ -129,6 +132,14 @@ class Categories(dict[str | None, int]):
         return UNKNOWN
 
 
+class WithArguments(dict[str | None, bool]):
+    """Whether the arguments of an operator of this name are kept: of the others they would fill the memory."""
+
+    def __missing__(self, name: str | None) -> bool:
+        kept = self[name] = any(word in (name or "").lower() for word in ASKED_FOR_ARGUMENTS)
+        return kept
+
+
 class Columns:
     """The columns of one trace as they grow, and what had to be left out."""
 
@@ -143,6 +154,7 @@ class Columns:
         self._json = JsonTexts(self._texts)
         self._threads = Threads(path)
         self._categories = Categories()
+        self._with_arguments = WithArguments()
         self._device: dict[str, list[NDArray[Any]]] = {name: [] for name in DeviceSlices.__slots__}
         self._host: dict[str, list[NDArray[Any]]] = {name: [] for name in HostSlices.__slots__}
 
@@ -198,6 +210,11 @@ class Columns:
         shaped = (kinds == Kind.OP) | (kinds == Kind.RANGE)
         args = [slice_.args or NO_ARGS for slice_ in compress(slices, shaped.tolist())]
         shapes[shaped], types[shaped] = self._json_codes(args, SHAPES), self._json_codes(args, TYPES)
+        arguments = np.full(count, -1, np.int32)
+        asked = shaped & np.fromiter(map(self._with_arguments.__getitem__, map(NAME, slices)), np.bool_, count)
+        arguments[asked] = self._json_codes(
+            [slice_.args or NO_ARGS for slice_ in compress(slices, asked.tolist())], ARGUMENTS
+        )
         thread = map(self._threads.__getitem__, zip(map(PID, slices), map(TID, slices), strict=True))
         self._append(
             self._host,
@@ -209,6 +226,7 @@ class Columns:
             correlation=correlation,
             shapes=shapes,
             types=types,
+            arguments=arguments,
         )
 
     def _json_codes(self, args: list[Args], spellings: tuple[attrgetter[Raw], ...]) -> Codes:

@@ -40,6 +40,7 @@ class Args(msgspec.Struct, gc=False):
     shapes_2021: Raw = msgspec.field(default=NOTHING, name="Input dims")
     types: Raw = msgspec.field(default=NOTHING, name="Input type")
     types_too: Raw = msgspec.field(default=NOTHING, name="Input Type")
+    arguments: Raw = msgspec.field(default=NOTHING, name="Concrete Inputs")
 
 
 class Slice(msgspec.Struct, tag_field="ph", tag="X", gc=False):

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from whyidle.model.finding import Report
 
+SCREEN = 36  # lines: a screen has 40, and the rest is room for the command and the prompt
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -18,6 +20,7 @@ class Look:
     unicode: bool = True  # False: draw with ASCII
     everything: bool = False  # all findings in full, and the tables behind the numbers
     spaced: bool = False  # with an empty line before and after, as suits a screen
+    lines: int = SCREEN  # that a report on a screen takes at most
 
 
 class Renderer(ABC):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from whyidle.model.finding import Bucket, Copies, Report, TopItem
+from whyidle.model.finding import Bucket, Copies, Report, Roofline, TopItem
 from whyidle.render.lines import hang
-from whyidle.render.words import clean, duration, kernel_name, percent, shorten, size
+from whyidle.render.words import clean, decimal, duration, kernel_name, percent, shorten, size
 
 
 def details(report: Report, width: int) -> Iterator[Text]:
@@ -17,9 +17,13 @@ def details(report: Report, width: int) -> Iterator[Text]:
     yield from _facts(report, width)
     yield from _top("kernels by GPU time", "of GPU time", detail.kernels, width, kernels=True)
     yield from _top("operators by their own time", "of operators", detail.operators, width, kernels=False)
+    if detail.rooflines:
+        rows = [_roofline(item) for item in detail.rooflines]
+        head = ("operators of known sizes", "calls", "GPU time", "FLOP", "bytes", "of limit", "limit")
+        yield from _table(head, rows, width)
     if detail.copies:
         rows = [_copies(copies) for copies in detail.copies]
-        yield from _table(("copies", "count", "bytes", "time", "of window"), rows, width)
+        yield from _table(("copies", "count", "bytes", "time", "rate", "of window"), rows, width)
     if detail.kernel_sizes:
         rows = [(_bucket(bucket), f"{bucket.count:,}", duration(bucket.total_s)) for bucket in detail.kernel_sizes]
         yield from _table(("kernels that take", "count", "time"), rows, width)
@@ -38,7 +42,9 @@ def _facts(report: Report, width: int) -> Iterator[Text]:
         "times": "count from the start of the recording, as a trace viewer shows them",
         "peers": _share(summary.collective_wait_share, "of the window collectives wait for a peer"),
         "tensor cores": _share(summary.tensor_core_share, "of the time in matrix products and convolutions"),
+        "MFU": _share(summary.mfu, f"of {clean(summary.mfu_peak)}, by the sizes of operators"),
         "launches": summary.launches_per_step and f"{summary.launches_per_step:,.0f} per step",
+        "critical path": _path(report),
         "settings": ", ".join(f"{clean(name)}={clean(str(value))}" for name, value in report.run.settings.items()),
         "evidence": "; ".join(f"{clean(file.path)} ({clean(file.kind)})" for file in report.run.evidence),
     }
@@ -46,6 +52,13 @@ def _facts(report: Report, width: int) -> Iterator[Text]:
     for name, fact in facts.items():
         if fact:
             yield from hang(Text(f"  {name:<15}", style="dim"), Text(fact), width)
+
+
+def _path(report: Report) -> str:
+    """Return what the length of a step hangs on, the most of it first."""
+    on = report.prediction.critical_path if report.prediction is not None else {}
+    ranked = sorted(on.items(), key=lambda item: -item[1])
+    return ", ".join(f"{clean(what).replace('_', ' ')} {percent(share)}" for what, share in ranked if share >= 0.005)
 
 
 def _share(share: float | None, of: str) -> str:
@@ -62,7 +75,21 @@ def _top(title: str, of: str, items: Sequence[TopItem], width: int, *, kernels: 
 def _copies(copies: Copies) -> tuple[str, ...]:
     memory = "" if copies.pinned is None else " pinned" if copies.pinned else " pageable"
     amount = "" if copies.bytes is None else size(copies.bytes)
-    return clean(copies.kind) + memory, f"{copies.count:,}", amount, duration(copies.total_s), percent(copies.share)
+    speed = "" if copies.bytes_per_s is None else f"{decimal(copies.bytes_per_s)}B/s"
+    kind = clean(copies.kind) + memory
+    return kind, f"{copies.count:,}", amount, duration(copies.total_s), speed, percent(copies.share)
+
+
+def _roofline(item: Roofline) -> tuple[str, ...]:
+    return (
+        clean(item.operator) + (f" {item.number}" if item.number else ""),
+        f"{item.calls:,}",
+        duration(item.total_s),
+        decimal(item.flop) if item.flop else "",
+        size(item.bytes),
+        percent(item.attained_share),
+        item.bound,
+    )
 
 
 def _bucket(bucket: Bucket) -> str:

@@ -35,6 +35,7 @@ class Json(Renderer):
                 "findings": report.findings,
                 "unknown": report.unknown,
                 "warnings": report.warnings,
+                "prediction": report.prediction,
                 "detail": report.detail,
             },
             ascii_only=not look.unicode,

@@ -7,17 +7,19 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from whyidle.model.finding import Report
+from whyidle.model.finding import Prediction, Report
 from whyidle.render.lines import hang
-from whyidle.render.words import basename, clean, money, plural
+from whyidle.render.words import basename, clean, duration, money, plural
 
 _MOST_WARNINGS = 4
+APART = 0.05  # of the recorded step: a replayed one that differs by more is told
 
 
 def notes(report: Report, width: int, *, everything: bool) -> Iterator[Text]:
     """Yield the notes, the most useful first."""
     yield from _cost(report, width, everything)
     yield from _warnings(report, width, everything)
+    yield from _predicted(report, width, everything)
     yield from _other_files(report, width, everything)
     if everything:
         yield from _how_to_judge(report, width)
@@ -55,6 +57,48 @@ def _unpriced(report: Report) -> str:
     """Say why there is no cost. Where a number was asked for, that is a warning already."""
     told = next((warning for warning in report.warnings if warning.startswith("no cost: ")), "")
     return clean(told).removeprefix("no cost: ") or "no list price for this GPU is known; --price USD per GPU-hour"
+
+
+def _predicted(report: Report, width: int, everything: bool) -> Iterator[Text]:
+    """Yield what predictions rest on, and why there are none."""
+    told = report.prediction
+    if told is None or not (everything or (report.findings and not report.healthy)):
+        return
+    style = "bold" if everything else "dim"
+    if told.refused:
+        if not told.asked:  # whose answer says it already
+            said = Text(clean(told.refused), style="" if everything else style)
+            yield from hang(Text("  not predicted: ", style=style), said, width)
+        return
+    text = "; ".join(_rests_on(report, told, everything))
+    if text:
+        yield from hang(Text("  predicted: ", style=style), Text(text, style="" if everything else style), width)
+    if everything:
+        yield from _unpredicted(told, width)
+
+
+def _rests_on(report: Report, told: Prediction, everything: bool) -> Iterator[str]:
+    """Yield where predictions come from: all of it, or what a reader would stumble over."""
+    if everything and told.source:
+        yield clean(told.source)
+    recorded, replayed = report.summary.step_time_s, told.step_time_s
+    if recorded and replayed and (everything or abs(replayed / recorded - 1) > APART):
+        yield f"a step takes {duration(replayed)} replayed as it is, {duration(recorded)} recorded"
+    if told.local and any(fix.predicted for finding in report.findings for fix in finding.fixes):
+        yield "what ranks wait for each other is held as it is, since not all were recorded"
+    if everything and told.identity_error is not None:
+        yield f"replayed without a change a step is off by {told.identity_error:.1%} (median)"
+    if everything and told.queue is not None:
+        yield f"a stream takes {told.queue:,} launches before the host waits"
+
+
+def _unpredicted(told: Prediction, width: int) -> Iterator[Text]:
+    """Yield the rules whose fixes are not predicted, by the reason."""
+    by_why: dict[str, list[str]] = {}
+    for rule, why in told.unpriced.items():
+        by_why.setdefault(clean(why).rstrip("."), []).append(clean(rule))
+    for why, rules in by_why.items():
+        yield from hang(Text("  not predicted: ", style="bold"), Text(f"{', '.join(rules)}: {why}."), width)
 
 
 def _not_judged(report: Report, width: int) -> Iterator[Text]:

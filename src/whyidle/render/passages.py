@@ -10,9 +10,10 @@ from math import isclose
 from rich.cells import cell_len
 from rich.text import Text
 
-from whyidle.model.finding import EFFORT_COST, Effort, Finding, Fix, Location, Predicted, Severity, Summary
+from whyidle.model.finding import EFFORT_COST, Effort, Finding, Fix, Location, Report, Severity, Summary
 from whyidle.render.lines import INDENT, LABEL, cut, hang, wrap
 from whyidle.render.words import basename, clean, duration, kernel_name, money, percent, shorten
+from whyidle.render.worth import faster, following, is_alone, priced, worth
 
 SAME_STEP = 0.02  # a share of the window and one of the median step are the same within this
 NAME = 60  # characters of a frame or kernel that tell it from others
@@ -32,46 +33,58 @@ class Room:
     seen: int | None = None  # lines on what shows it; where it shows has one of its own
     brief: bool = False  # whether other fixes than the first have one line each
     others: bool = True  # whether the other fixes are shown
+    order: int | None = None  # rows of the order in which to make fixes; what all bring has one of its own
 
 
-def finding_lines(number: int, finding: Finding, summary: Summary, width: int, room: Room) -> Iterator[Text]:
+def finding_lines(number: int, finding: Finding, report: Report, width: int, room: Room) -> Iterator[Text]:
     """Yield a finding in full."""
     message = Text(clean(finding.message), style="bold")
     yield from hang(_head(number, finding), message, width, indent=LABEL)
-    yield from _worth(finding, summary, width)
+    yield from _worth(finding, report, width, room)
     for index, fix in enumerate(finding.fixes if room.others else finding.fixes[:1]):
         yield from _change("or" if index else "change", fix, width, room if index and room.brief else Room())
+        if not room.brief and fix.predicted is not None and fix is not priced(finding, report.prediction):
+            yield from hang(_label("worth"), Text(worth(fix.predicted, report)), width)
+            yield from _assumed(fix, width)
     one = None if room.seen is None else 1
     label = "seen"
     if finding.seen and (room.seen != 0 or not finding.locations):
         yield from hang(_label(label), Text(clean(finding.seen)), width, most=room.seen or one)
         label = ""
     if finding.locations:
-        several = len(summary.devices) > 1
+        several = len(report.summary.devices) > 1
         first = finding.locations[0]
         where = place(first) if one is None or first.line is not None else _time_and_name(first, several)
         yield from hang(_label(label), Text(where), width, most=one)
     if finding.candidates:
         others = ", ".join(map(clean, finding.candidates))
         yield from hang(_label(""), Text(f"could also be {others}"), width, most=one)
+    if room.order != 0 and (then := following(finding, report.prediction)):
+        yield from hang(_label("then"), Text(then), width)
 
 
-def compact(number: int, finding: Finding, width: int) -> Iterator[Text]:
+def compact(number: int, finding: Finding, report: Report, width: int) -> Iterator[Text]:
     """Yield a finding in short: what is wrong in a line, and what is lost and what to change."""
     head = _head(number, finding)
     message = _COST.sub("", clean(finding.message).rstrip("."))
     yield Text.assemble(head, shorten(message, width - len(head)))
+    fix = priced(finding, report.prediction)
     lost = percent(finding.lost_share) if finding.lost_share else ""
+    if fix is not None and fix.predicted is not None:
+        alone = " alone" if is_alone(finding, report.prediction) else ""
+        label, lost = "worth", faster(fix.predicted, doubt=False) + alone
+    else:
+        label = "lost" if lost else "change"
     change = (finding.fixes[0].change.splitlines() or [finding.fixes[0].title])[0] if finding.fixes else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
     if text:
-        yield from hang(_label("lost" if lost else "change"), Text(text, style="dim"), width)
+        yield from hang(_label(label), Text(text, style="dim"), width)
 
 
-def tag(finding: Finding) -> str:
-    """Return what the order rests on besides the loss: the effort of the best fix, and how sure we are."""
+def tag(finding: Finding, told: Fix | None = None) -> str:
+    """Return what the order rests on besides the loss: the effort of the fix that is told of, and how sure we are."""
     sure = "sure" if finding.confidence >= 0.8 else "likely" if finding.confidence >= 0.5 else "unsure"
-    best = max(finding.fixes, key=lambda fix: fix.applies / EFFORT_COST[fix.effort], default=None)
+    best = told or max(finding.fixes, key=lambda fix: fix.applies / EFFORT_COST[fix.effort], default=None)
     return sure if best is None else f"{EFFORT[best.effort]} · {sure}"
 
 
@@ -134,24 +147,26 @@ def code(line: str, width: int) -> list[str]:
     return wrap(line, width, width)
 
 
-def _worth(finding: Finding, summary: Summary, width: int) -> Iterator[Text]:
-    """Yield what the best fix would bring where it was replayed, else what is lost."""
-    fix = next((fix for fix in finding.fixes if fix.predicted), None)
-    if fix is not None and fix.predicted is not None and summary.step_time_s is not None:
-        label, text = "worth", _predicted(fix.predicted, summary)
+def _worth(finding: Finding, report: Report, width: int, room: Room) -> Iterator[Text]:
+    """Yield what a fix would bring where that was predicted, else what is lost."""
+    summary, fix = report.summary, priced(finding, report.prediction)
+    if fix is not None and fix.predicted is not None:
+        label = "worth"
+        text = worth(fix.predicted, report, " alone" if is_alone(finding, report.prediction) else "")
+        text = text if fix is finding.fixes[0] else f"{clean(fix.title)}: {text}"
     elif finding.lost_share:
         label, text = "lost", _started(finding.lost_share, summary) or _lost(finding.lost_share, summary)
     else:  # nothing is wrong: none.compute_bound
         return
-    yield from hang(_label(label), Text(text), width, tail=Text(f"· {tag(finding)}", style="dim"))
+    yield from hang(_label(label), Text(text), width, tail=Text(f"· {tag(finding, fix)}", style="dim"))
+    if fix is not None and not room.brief:
+        yield from _assumed(fix, width)
 
 
-def _predicted(predicted: Predicted, summary: Summary) -> str:
-    step, speedup = predicted.step_time_s, predicted.speedup
-    now = summary.step_time_s or 0.0
-    text = f"{duration(now)} → {duration(step.likely)} per step"
-    text += f", {speedup.likely:.2g}x ({speedup.low:.2g}\N{EN DASH}{speedup.high:.2g}x)"
-    return text + _dollars(1 - step.likely / now if now else 0.0, summary)
+def _assumed(fix: Fix, width: int) -> Iterator[Text]:
+    """Yield what a prediction rests on that nobody measured in this job."""
+    if fix.predicted is not None and fix.predicted.rests_on:
+        yield from hang(_label(""), Text(f"assumes {'; '.join(map(clean, fix.predicted.rests_on))}"), width)
 
 
 def _started(share: float, summary: Summary) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from rich.console import Console
 from rich.text import Text
 
-from whyidle.model.finding import DeviceBusy, Finding, Report, Summary
+from whyidle.model.finding import DeviceBusy, Report, Summary
 from whyidle.render.bars import Bar, bar_line, bars
 from whyidle.render.base import Look, Renderer
 from whyidle.render.detail import details
@@ -19,16 +19,17 @@ from whyidle.render.notes import notes
 from whyidle.render.passages import Room, compact, finding_lines
 from whyidle.render.phases import phases
 from whyidle.render.words import clean, duration, gpu_name, percent, plural, rate
+from whyidle.render.worth import answers, order
 
-# A screen has 40 lines; 36 leave room for the command and the prompt. The first of these that fits is shown.
-SCREEN = 36
+# The first of these that fits a screen is shown.
 ROOMS = (
     *(
-        Room(full, 6, seen, brief=True, others=others)
+        Room(full, 6, seen, brief=True, others=others, order=4)
         for full in (3, 2, 1)
         for seen, others in ((2, True), (1, True), (0, True), (0, False))
     ),
-    *(Room(1, most, 0, brief=True, others=False) for most in (5, 4, 3, 2)),
+    *(Room(1, most, 0, brief=True, others=False, order=4) for most in (5, 4, 3, 2)),
+    *(Room(1, 1, 0, brief=True, others=False, order=order) for order in (4, 0)),
 )
 _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 
@@ -52,7 +53,7 @@ class Terminal(Renderer):
         if look.everything:
             return write(_lines(report, width, None), look)
         tries = (list(_lines(report, width, room)) for room in ROOMS)
-        lines = next((lines for lines in tries if len(lines) <= SCREEN), None)
+        lines = next((lines for lines in tries if len(lines) <= look.lines), None)
         return write(_lines(report, width, ROOMS[-1]) if lines is None else lines, look)
 
 
@@ -82,6 +83,7 @@ def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:
     everything = room is None
     in_full = everything or not report.healthy
     yield from _headline(report, width)
+    yield from answers(report, width)
     if report.judged and in_full:
         yield from _picture(report.summary, width)
     if in_full:
@@ -89,6 +91,7 @@ def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:
     yield from _ranks(report.summary, width)
     if in_full:
         yield from _findings(report, width, room or Room())
+        yield from order(report, width, None if room is None else room.order)
     said = list(notes(report, width, everything=everything))
     if said:
         yield Text()
@@ -202,27 +205,29 @@ def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
         apart = in_full
         full += in_full
         if in_full:
-            yield from finding_lines(number, finding, report.summary, width, room)
+            yield from finding_lines(number, finding, report, width, room)
         else:
-            yield from compact(number, finding, width)
+            yield from compact(number, finding, report, width)
     if len(findings) > len(shown):
         yield Text(f"     and {plural(len(findings) - len(shown), 'more finding')}: --all", style="dim")
-    if len(findings) > 1:
-        yield from _about_the_list(findings, report.summary, width)
+    if len(shown) > 1:
+        yield from _about_the_list(report, width)
     if report.judged and not findings and not report.healthy:
         yield Text()
         yield from hang(Text("  "), Text(_no_finding(report)), width)
 
 
-def _about_the_list(findings: Sequence[Finding], summary: Summary, width: int) -> Iterator[Text]:
-    """Yield what a reader would stumble over: an order that is not that of the losses, losses that do not add up."""
+def _about_the_list(report: Report, width: int) -> Iterator[Text]:
+    """Yield what a reader would stumble over: an order that is not that of the savings, losses that do not add up."""
     says = []
+    findings, summary = report.findings, report.summary
     lost = [finding.lost_share or 0.0 for finding in findings]
-    if any(one < following for one, following in pairwise(lost)):
+    if any(one.saved_share < following.saved_share for one, following in pairwise(findings)):
         says.append("order: saving \N{MULTIPLICATION SIGN} certainty ÷ effort")
     busy = [finding.rule.startswith(("compute.", "compile.")) and bool(finding.lost_share) for finding in findings]
     of_idle = sum(share for share, in_busy in zip(lost, busy, strict=True) if not in_busy)
-    if of_idle > (summary.gpu_idle_share or 0.0) + _OVERLAP or (any(busy) and of_idle > 0):
+    ordered = report.prediction is not None and report.prediction.sequence  # which says what each adds
+    if not ordered and (of_idle > (summary.gpu_idle_share or 0.0) + _OVERLAP or (any(busy) and of_idle > 0)):
         says.append("shares overlap: fixing one shrinks others")
     if says:
         yield from hang(Text("  "), Text("; ".join(says), style="dim"), width)

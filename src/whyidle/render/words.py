@@ -46,6 +46,19 @@ def _digits(number: float) -> str:
     return text.rstrip("0").rstrip(".")
 
 
+def change(before: float, after: float) -> str:
+    """Return two times, in s, as "176 → 117 ms"; each has its unit where they differ. They stay on one line."""
+    first, second = duration(before), duration(after)
+    number, _, unit = first.rpartition(" ")
+    said = number if second.endswith(f" {unit}") else first
+    return f"{said} → {second}".replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def times(factor: float, decimals: int) -> str:
+    """Return a ratio as "1.5x"."""
+    return f"{factor:,.{decimals}f}x"
+
+
 def rate(per_second: float) -> str:
     """Return a number per second with three digits, whole from a hundred on: "4.27", "1,240", "98,000"."""
     return _digits(float(f"{per_second:.3g}")) if per_second > 0 else "0"
@@ -79,6 +92,14 @@ def size(count: float) -> str:
             return f"{_digits(count)} {unit}" if count > 0 else "0 B"
         count /= 1024
     return f"{_digits(count)} TiB"
+
+
+def decimal(count: float) -> str:
+    """Return a number with a decimal prefix, as FLOP and the speed of links are told: "785 G", "25.1 T"."""
+    for prefix, one in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= one * 0.9995:
+            return f"{_digits(count / one)} {prefix}"
+    return f"{_digits(count)} " if count > 0 else "0 "
 
 
 def basename(path: str) -> str:

@@ -4,115 +4,12 @@
     r.play(fix.edits).mean_ns / r.base.mean_ns
 
 graph.py turns a recording into what depends on what, engine.py runs that once, edits.py changes it, select.py knows
-what an edit speaks of, ranks.py lets ranks wait for each other, loader.py is the closed loop of the DataLoader.
+what an edit speaks of, ranks.py lets ranks wait for each other, loader.py is the closed loop of the DataLoader,
+gates.py says when nothing may be predicted, price.py asks whatever evidence there is, interval.py how sure that is.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from functools import cached_property
-
-import numpy as np
-
-from whyidle.measure import Measured
-from whyidle.measure.analysis import Analysis
-from whyidle.model.evidence import Floats64
-from whyidle.model.finding import Edit
-from whyidle.replay.choose import Chosen, choose
-from whyidle.replay.edits import apply
-from whyidle.replay.engine import Played, alone
-from whyidle.replay.gates import refusal
-from whyidle.replay.graph import Graph, build
-from whyidle.replay.outcome import Outcome, outcome
-from whyidle.replay.ranks import Meetings, Release, evened, meetings, play_together
-from whyidle.replay.select import Selection, concerns
-
-
-class Replay:
-    """The replay of a run: of all its ranks, as far as they were recorded."""
-
-    def __init__(self, chosen: Chosen, late_ranks: str = "") -> None:
-        self.chosen, self.late_ranks = chosen, late_ranks
-        self.graphs = [
-            build(a, low, high) for a, low, high in zip(chosen.analyses, chosen.low, chosen.high, strict=True)
-        ]
-        self.selections = [Selection(a) for a in chosen.analyses]
-
-    @cached_property
-    def meetings(self) -> Meetings:
-        """Return the collectives in which these ranks meet; none of one rank alone."""
-        if len(self.graphs) < 2:
-            return Meetings([{} for _ in self.graphs], [], [], [0.0] * len(self.graphs))
-        return meetings(self.chosen.analyses, self.graphs)
-
-    @property
-    def local(self) -> bool:
-        """Say whether ranks of the job are missing: what is waited for them then stays as it is."""
-        sizes = [a.t.trace.world_size or 1 for a in self.chosen.analyses]
-        return max(sizes, default=1) > len(self.graphs)
-
-    @cached_property
-    def refused(self) -> str:
-        """Return why nothing can be predicted; empty if it can."""
-        return self.chosen.why_not or refusal(self)
-
-    @cached_property
-    def base(self) -> Outcome:
-        """Return the replay with nothing changed."""
-        return self.outcome(self.graphs, self.base_played, 1.0)
-
-    @cached_property
-    def base_played(self) -> list[Played]:
-        return self.run(self.graphs)
-
-    def play(self, edits: Sequence[Edit]) -> Outcome:
-        """Return the replay once these edits are made."""
-        graphs = []
-        for g, selection in zip(self.graphs, self.selections, strict=True):
-            mine = [edit for edit in edits if concerns(selection.a, edit, self.late_ranks)]
-            together = [edit for edit in mine if not (waits_for_peers(edit) and len(self.meetings))]
-            graphs.append(apply(g, selection, together))
-        release = next((evening(edit) for edit in edits if waits_for_peers(edit)), max)
-        scale = float(np.prod([edit.coefficients.get("factor", 1.0) for edit in edits if edit.kind == "larger_batch"]))
-        return self.outcome(graphs, self.run(graphs, release), scale)
-
-    def run(self, graphs: Sequence[Graph], release: Release = max) -> list[Played]:
-        for g in graphs:
-            if g.loader is not None:
-                g.loader.reset()
-        if len(self.meetings):
-            return play_together(graphs, self.meetings, release)
-        return [alone(g) for g in graphs]
-
-    def outcome(self, graphs: Sequence[Graph], played: Sequence[Played], scale: float) -> Outcome:
-        return outcome(graphs, played, scale)
-
-
-def waits_for_peers(edit: Edit) -> bool:
-    """Say whether an edit is about waiting for other ranks: they are let come sooner, where all are replayed."""
-    return edit.kind == "scale_device" and edit.selector.get("class") == "collective_wait"
-
-
-def evening(edit: Edit) -> Release:
-    """Return when collectives begin once late ranks come sooner."""
-    return evened(edit.coefficients.get("factor", 0.0), mean=edit.selector.get("to") == "mean")
-
-
-def replay_of(measured: Measured) -> Replay:
-    """Return the replay of a run; `refused` says whether it can be used."""
-    late = measured.measurements
-    return Replay(choose(measured.analyses), str(late.one("late_ranks").value) if "late_ranks" in late else "")
-
-
-def identity(a: Analysis) -> tuple[Floats64, Floats64]:
-    """Return how long the host's steps of one rank took, as recorded and as replayed with nothing changed, ns."""
-    chosen = choose([a])
-    g = build(a, chosen.low[0], chosen.high[0])
-    steps = a.t.steps
-    marks = np.append(steps.start[chosen.low[0] : chosen.high[0]], steps.end[chosen.high[0] - 1])
-    return np.diff(marks).astype(np.float64), np.diff(alone(g).marks)
-
-
-def launch_queue(a: Analysis) -> int:
-    """Return how many launches a stream takes before the host has to wait."""
-    return build(a, 0, len(a.t.steps)).queue.length
+from whyidle.replay.price import pricer as pricer
+from whyidle.replay.replay import Replay as Replay
+from whyidle.replay.replay import identity as identity
+from whyidle.replay.replay import launch_queue as launch_queue
+from whyidle.replay.replay import replay_of as replay_of

@@ -18,6 +18,7 @@ from whyidle.measure.rows import Index, Mask, among
 from whyidle.model.evidence import Floats64, Ints
 from whyidle.model.finding import Edit
 from whyidle.model.intervals import Intervals, containing, intersect
+from whyidle.replay.batch import device_factor
 from whyidle.replay.graph import SPACING, Graph, Node
 from whyidle.replay.loader import Loader
 from whyidle.replay.select import Selected, Selection
@@ -231,6 +232,13 @@ def in_backward(a: Analysis, launch: Index) -> Mask:
     return np.asarray(a.t.enclosing(h.start[launch], h.thread[launch], backward) >= 0)
 
 
+def larger_batch(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:
+    """Let kernels, copies and the making of batches have more to do; how much longer kernels take is batch.py's."""
+    factor = how["factor"]
+    g.duration *= device_factor(s.a, g.row, factor, how.get("fixed"))
+    return [(s.host_parts["data_wait"], factor)]
+
+
 CHANGES: Final[Mapping[str, Change]] = {
     "remove_sync": remove_sync,
     "scale_device": scale_device,
@@ -238,4 +246,5 @@ CHANGES: Final[Mapping[str, Change]] = {
     "merge_launches": merge_launches,
     "overlap_copies": overlap_copies,
     "overlap_collectives": overlap_collectives,
+    "larger_batch": larger_batch,
 }

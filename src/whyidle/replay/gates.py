@@ -15,7 +15,7 @@ from whyidle.measure.timeline import pick
 from whyidle.replay.graph import Graph, Node
 
 if TYPE_CHECKING:
-    from whyidle.replay import Replay
+    from whyidle.replay.replay import Replay
 
 IDENTITY: Final = 0.02  # of the median step (method, G1)
 SOME: Final = 0.25  # of its share by which the step has to follow the GPU or the host (method, G3)

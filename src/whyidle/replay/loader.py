@@ -70,6 +70,8 @@ def loop(
     cpus: float | None = None,
     cpu_share: float = 1.0,
     consumer_cpus: float = 1.0,
+    consumer_share: float = 1.0,
+    others: float = 0.0,
 ) -> Loop:
     """Run a loader and its training.
 
@@ -84,19 +86,24 @@ def loop(
         cpus: that the workers and the training share; None if there is no end of them.
         cpu_share: of a batch's time that is computing; above 1 where a worker has several threads.
         consumer_cpus: CPUs that the training uses between batches.
+        consumer_share: part of that time that takes longer where these are not free; none of it where a GPU works.
+        others: processes of other programs that want these CPUs all the time.
     """
     count = batches + WARM_UP
     makes = drawn(batch_seconds, count, seed)
     own = np.resize(np.asarray(consumer_seconds, np.float64), count).tolist()
     if workers < 1:
-        took, got = makes, [0.0]
-        for making, working in zip(makes, own, strict=True):
-            got.append(got[-1] + working + making)
-        return Loop(np.asarray(took[WARM_UP:]), np.diff(np.asarray(got))[WARM_UP:])
-    if cpus is None or cpus >= workers * cpu_share + consumer_cpus:
+        slow = 1.0 if cpus is None else max((consumer_cpus + others) / max(cpus, 1e-3), 1.0)
+        computes = min(cpu_share, 1.0)
+        took = np.asarray(makes) * (1 - computes + computes * slow)
+        beside = np.asarray(own) * (1 - consumer_share + consumer_share * slow)
+        return Loop(took[WARM_UP:], (took + beside)[WARM_UP:])
+    if cpus is None or cpus >= workers * cpu_share + consumer_cpus + others:
         wait, got = _alone(makes, workers, prefetch, own)
     else:
-        wait, got = _shared(makes, workers, prefetch, own, max(cpus, 1e-3), cpu_share, consumer_cpus)
+        wait, got = _shared(
+            makes, workers, prefetch, own, max(cpus, 1e-3), (cpu_share, consumer_cpus, consumer_share, others)
+        )
     return Loop(np.asarray(wait[WARM_UP:]), np.diff(np.asarray(got))[WARM_UP - 1 :])
 
 
@@ -135,15 +142,15 @@ def _shared(
     prefetch: int,
     own: list[float],
     cpus: float,
-    cpu_share: float,
-    consumer_cpus: float,
+    shares: tuple[float, float, float, float],
 ) -> tuple[list[float], list[float]]:
     """Return the same where processes share CPUs: each gets as much of them as any other.
 
     Workers run at one speed, so that one clock that counts work done tells when each of them is ready.
     """
     count, ahead = len(makes), workers * max(prefetch, 1)
-    computes, trains = min(cpu_share, 1.0), min(consumer_cpus, 1.0)
+    cpu_share, consumer_cpus, trains, others = shares
+    computes = min(cpu_share, 1.0)
     done, got, wait = [False] * count, [0.0] * count, [0.0] * count
     under_way = [(makes[j], j) for j in range(min(workers, count))]  # by the work done at which each is ready
     heapq.heapify(under_way)
@@ -151,7 +158,7 @@ def _shared(
     worked = now = asked = left = 0.0
     taken, training = 0, False
     while taken < count:
-        load = len(under_way) * cpu_share + consumer_cpus * training
+        load = len(under_way) * cpu_share + consumer_cpus * training + others
         slow = max(load / cpus, 1.0)
         slower, own_slower = 1 - computes + computes * slow, 1 - trains + trains * slow
         until_ready = (under_way[0][0] - worked) * slower if under_way else math.inf

@@ -62,6 +62,17 @@ def meetings(analyses: Sequence[Analysis], graphs: Sequence[Graph]) -> Meetings:
     return found
 
 
+def changed(meets: Meetings, graphs: Sequence[Graph]) -> Meetings:
+    """Return the meetings once the graphs are changed: those that are left, and how long they take then."""
+    of: list[dict[int, int]] = []
+    transfer = [np.inf] * len(meets)
+    for mine, g in zip(meets.of, graphs, strict=True):
+        of.append({j: meeting for j, meeting in mine.items() if g.duration[j] > 0 or g.latency[j] > -np.inf})
+        for j, meeting in of[-1].items():
+            transfer[meeting] = min(transfer[meeting], float(g.duration[j]))
+    return replace(meets, of=of, transfer=transfer)
+
+
 def operations(a: Analysis, g: Graph) -> dict[tuple[str, int, str], list[int]]:
     """Return the collectives of a graph by name, message and group, each in order."""
     place = {int(row): j for j, row in enumerate(g.row.tolist())}

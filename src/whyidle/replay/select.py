@@ -19,6 +19,7 @@ from whyidle.measure import (
     collective,
     compute,
     late,
+    launch,
     names,
     network,
     optimizer,
@@ -147,14 +148,12 @@ class Selection:
         return Selected(device=rows, time=(d.end - d.start)[rows], launches=alone)
 
     def _host(self, words: Mapping[str, object]) -> Intervals:
-        """Return host time: of causes, in the waits for first batches, in a range, or that makes copies."""
+        """Return host time: of causes, all of it or in some places; in a range; or that makes copies."""
         if "cause" not in words:
             return HOST[text_of(words)](self)
         more = text_of({name: value for name, value in words.items() if name != "cause"})
-        if more not in ("", "step=first"):
-            raise KeyError(more)
         time = merged([self.of_cause(cause) for cause in str(words["cause"]).split(",")])
-        return intersect(time, self.a.t.spans(loading.first_batches(self.a)))[0] if more else time
+        return intersect(time, PLACES[more](self.a))[0] if more else time
 
     @cached_property
     def waits(self) -> sync.Waits:
@@ -301,6 +300,11 @@ MERGED: Mapping[str, Rows] = {
     "range=step": model_work,
 }
 BATCH: Mapping[str, Rows] = {"": batch_work}
+# Where host time of a cause counts, if not everywhere.
+PLACES: Mapping[str, Callable[[Analysis], Intervals]] = {
+    "gap=long": launch.long_gaps,
+    "step=first": lambda a: a.t.spans(loading.first_batches(a)),
+}
 HOST: Mapping[str, Callable[[Selection], Intervals]] = {
     "copy=HtoD, size=small": Selection.making_small,
     "range=zero_grad": Selection.zeroing,

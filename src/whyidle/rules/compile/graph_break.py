@@ -57,6 +57,11 @@ class GraphBreak(Rule):
         left = waits.left(m, DebuggerOverhead.claimed(m), GilContention.claimed(m))
         return min(cost, m.number("host_forward_share") + m.number("host_backward_share"), left)
 
+    def _left(self, m: Measurements, lost: float) -> float:
+        """Return what is left of the time in the forward and backward pass, of which breaks take what is lost."""
+        work = m.number("host_forward_share") + m.number("host_backward_share")
+        return 1 - (1 - self.residual) * min(lost / work, 1.0) if work > 0 else 1.0
+
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.claimed(m)
         reason = shorten(str(m.one("graph_break_reason").value), SHOWN) if "graph_break_reason" in m else ""
@@ -79,7 +84,9 @@ class GraphBreak(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="larger graphs take longer to compile",
-                    edits=(Edit("scale_host", {"cause": "python,dispatch"}, {"factor": self.residual}),),
+                    edits=(
+                        Edit("scale_host", {"cause": "python,dispatch"}, {"factor": self._left(m, lost), "prior": 1.0}),
+                    ),
                 ),
             ),
             candidates=("host.launch_bound",),

@@ -67,7 +67,7 @@ class NotUsed(Rule):
             effort="setting",
             applies=self.applies,
             risk="the first steps compile for minutes; slower where the graph breaks or shapes change",
-            edits=(Edit("remove_device", {"class": "mergeable"}),),
+            edits=(Edit("remove_device", {"class": "mergeable"}, {"prior": 1.0}),),
         )
 
     def _breaks(self) -> Fix:
@@ -78,7 +78,7 @@ class NotUsed(Rule):
             effort="setting",
             applies=self.applies,
             risk="none by looking",
-            edits=(Edit("remove_device", {"class": "mergeable"}),),
+            edits=(Edit("remove_device", {"class": "mergeable"}, {"prior": 1.0}),),
         )
 
     cases = (

@@ -65,7 +65,7 @@ class DtypeCast(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="16-bit weights without fp32 copies lose small updates",
-                    edits=(Edit("scale_device", {"class": "cast"}, {"factor": 1 - self.removable}),),
+                    edits=(Edit("scale_device", {"class": "cast"}, {"factor": 1 - self.removable, "prior": 1.0}),),
                 ),
             ),
         )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
@@ -94,7 +95,14 @@ class Fp32NoTensorcore(Rule):
         """Yield what is to be said of fp32 products in a job whose others run in 16 bits."""
         share, compared = m.get("fp32_share", 0.0), m.get("fp32_compared_share", 0.0)
         left = self.fp16_left if units == "fp16" else self.bf16_left
-        lost = saved(m, min(m.get("fp32_slow_share", 0.0), share) + max(share - compared, 0.0) * (1 - left))
+        guessed = max(share - compared, 0.0) * (1 - left)
+        slow = min(m.get("fp32_slow_share", 0.0), share) + guessed
+        lost = saved(m, slow)
+        edit = Edit(
+            "scale_device",
+            {"class": "fp32"},
+            {"factor": 1 - slow / share if share else 1.0} | ({"prior": 1.0} if guessed else {}),
+        )
         yield from self.finding(
             f"Matrix products in fp32 take {share:.0%} of the time, beside others in 16 bits: "
             f"like those, {lost:.0%} of the time could be saved.",
@@ -105,10 +113,13 @@ class Fp32NoTensorcore(Rule):
                 f"{m.get('half_share', 0.0):.0%} of the time of products is on tensor cores in 16 bits{proviso(m)}"
             ),
             locations=m.one("fp32_share" if "fp32_share" in m else "matmul_share").locations,
-            fixes=(self._into_autocast(), *([] if units == "fp16" else [self._setting(units)])),
+            fixes=(
+                self._into_autocast(edit),
+                *([] if units == "fp16" else [replace(self._setting(units), edits=(self._tf32(units, "fp32"),))]),
+            ),
         )
 
-    def _into_autocast(self) -> Fix:
+    def _into_autocast(self, edit: Edit) -> Fix:
         return Fix(
             "compute these layers in 16 bits, like the others",
             'with torch.autocast("cuda", dtype=DTYPE):  # around these layers, too\n'
@@ -116,7 +127,7 @@ class Fp32NoTensorcore(Rule):
             effort="code",
             applies=self.autocast_applies,
             risk="fewer digits: somebody may have left them out for a reason; compare the learning curve",
-            edits=(self._edit(self.bf16_left),),
+            edits=(edit,),
         )
 
     def _setting(self, units: str) -> Fix:
@@ -129,7 +140,7 @@ class Fp32NoTensorcore(Rule):
             applies=self.applies if units == "tf32" else self.xf32_applies,
             risk="inputs of matrix products are rounded to 10 bits of mantissa"
             + (", in some builds to fewer" if units == "xf32" else ""),
-            edits=(self._edit(self.tf32_left if units == "tf32" else self.xf32_left),),
+            edits=(self._tf32(units),),
         )
 
     def _bfloat16(self) -> Fix:
@@ -142,8 +153,12 @@ class Fp32NoTensorcore(Rule):
             edits=(self._edit(self.fp16_left),),
         )
 
-    def _edit(self, left: float) -> Edit:
-        return Edit("scale_device", {"class": "matmul", "tensor_cores": False}, {"factor": left})
+    def _tf32(self, units: str, class_: str = "matmul") -> Edit:
+        return self._edit(self.tf32_left if units == "tf32" else self.xf32_left, class_)
+
+    def _edit(self, left: float, class_: str = "matmul") -> Edit:
+        which = {"class": class_} | ({"tensor_cores": False} if class_ == "matmul" else {})
+        return Edit("scale_device", which, {"factor": left, "prior": 1.0})
 
     def _mixed(self) -> Fix:
         return Fix(

@@ -67,6 +67,7 @@ class MisalignedDims(Rule):
         guessed = max(share - compared, 0.0) * self.recoverable
         lost = saved(m, min(slow, share) + guessed)
         left = 1 - (min(slow, share) + guessed) / share if share else 1.0
+        prior = {"prior": 1.0} if guessed else {}
         which = str(m.one("misaligned_size").value) if "misaligned_size" in m else ""
         example = str(m.one("misaligned_product").value) if "misaligned_product" in m else ""
         name, change, risk = _SIZES.get(which, _SIZES["outputs"])
@@ -89,7 +90,7 @@ class MisalignedDims(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk=risk,
-                    edits=(Edit("scale_device", {"class": "misaligned"}, {"factor": left}),),
+                    edits=(Edit("scale_device", {"class": "misaligned"}, {"factor": left} | prior),),
                 ),
             ),
         )

@@ -59,7 +59,7 @@ class Recompute(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="needs memory for the activations of the others",
-                    edits=(Edit("scale_device", {"class": "recompute"}, {"factor": self.selective}),),
+                    edits=(Edit("scale_device", {"class": "recompute"}, {"factor": self.selective, "prior": 1.0}),),
                 ),
             ),
         )

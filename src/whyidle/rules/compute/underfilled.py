@@ -50,6 +50,7 @@ class Underfilled(Rule):
         source="blocks are recorded: right in 17 of 22 simulated jobs, bench/README.md; "
         "kernels that memory limits gain less",
     )
+    twice = Threshold(2, "times the batch", source="arithmetic: what the fix says")
     applies = Threshold(0.4, "probability", source="judgement: memory and the learning recipe limit it")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
@@ -75,9 +76,7 @@ class Underfilled(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="changes the learning recipe (learning rate, number of updates) and needs memory",
-                    edits=(
-                        Edit("scale_device", {"class": "underfilled", "per": "sample"}, {"factor": self.recoverable}),
-                    ),
+                    edits=(Edit("larger_batch", {}, {"factor": self.twice}),),
                 ),
             ),
         )

@@ -55,6 +55,9 @@ class BucketOverlap(Rule):
     applies = Threshold(0.6, "probability", source="judgement: DDP overlaps unless buckets are too large or hooks are off")
     model_applies = Threshold(0.3, "probability", source="judgement: the model needs the result at once")
     half_applies = Threshold(0.4, "probability", source="judgement: 16 bits are precise enough for most gradients")
+    beside = Threshold(
+        1.05, "times", source="assumed: kernels beside a collective share multiprocessors and memory with it, 1.03 to 1.10"
+    )
     half = Threshold(0.5, "of the bytes", source="arithmetic: 16 bits instead of 32")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
@@ -81,15 +84,19 @@ class BucketOverlap(Rule):
                 + (f"; gradients launched after their backward pass: {late:.0%}" if after else "")
             ),
             locations=m.one("grad_sync_late_share" if after else "collective_exposed_share").locations,
-            fixes=(self._fix(kind, launched_late=not in_time),),
+            fixes=(self._fix(kind, self._which(m), launched_late=not in_time),),
             candidates=("dist.straggler", "dist.net_socket"),
         )
+
+    def _which(self, m: Measurements) -> str:
+        """Return which collectives the fix is about: gradients, where most are known to be that."""
+        return "gradients" if "collective_kind" in m and self._kind(m) == "gradients" else "collective"
 
     def _kind(self, m: Measurements) -> str:
         return str(m.one("collective_kind").value) if "collective_kind" in m else "gradients"
 
-    def _fix(self, kind: str, *, launched_late: bool) -> Fix:
-        overlap = (Edit("overlap_collectives", {"class": "collective"}),)
+    def _fix(self, kind: str, which: str, *, launched_late: bool) -> Fix:
+        overlap = (Edit("overlap_collectives", {"class": which}, {"slowdown": self.beside, "prior": 1.0}),)
         if kind != "gradients":
             return Fix(
                 "compute something else meanwhile, or send less",
@@ -109,7 +116,7 @@ class BucketOverlap(Rule):
                 effort="code",
                 applies=self.half_applies,
                 risk="gradients are rounded before they are added: watch the loss",
-                edits=(Edit("scale_device", {"class": "collective"}, {"factor": self.half}),),
+                edits=(Edit("scale_device", {"class": which}, {"factor": self.half, "prior": 1.0}),),
             )
         return Fix(
             "let gradients travel while backward computes",

@@ -32,6 +32,9 @@ class FsdpExposedComm(Rule):
     confidence = Threshold(0.5, "probability", source="judgement: a slow link and a late rank look the same")
     applies = Threshold(0.5, "probability", source="judgement: units and prefetching can be chosen, memory is the limit")
     keep_applies = Threshold(0.3, "probability", source="judgement: memory to spare is rare where models are sharded")
+    beside = Threshold(
+        1.05, "times", source="assumed: kernels beside a collective share multiprocessors and memory with it, 1.03 to 1.10"
+    )
     keep = Threshold(0.67, "of the bytes", source="arithmetic: two of three transfers stay, the second gather goes")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
@@ -53,7 +56,9 @@ class FsdpExposedComm(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="parameters that are gathered early take memory; very small units are slower",
-                    edits=(Edit("overlap_collectives", {"class": "shards"}),),
+                    edits=(
+                        Edit("overlap_collectives", {"class": "shards"}, {"slowdown": self.beside, "prior": 1.0}),
+                    ),
                 ),
                 Fix(
                     "keep what is gathered until the backward pass",
@@ -61,7 +66,7 @@ class FsdpExposedComm(Rule):
                     effort="argument",
                     applies=self.keep_applies,
                     risk="each rank holds all parameters from the forward to the backward pass",
-                    edits=(Edit("scale_device", {"class": "shards"}, {"factor": self.keep}),),
+                    edits=(Edit("scale_device", {"class": "shards"}, {"factor": self.keep, "prior": 1.0}),),
                 ),
             ),
             candidates=("dist.net_socket", "dist.straggler"),

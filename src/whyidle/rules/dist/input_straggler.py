@@ -114,7 +114,7 @@ class InputStraggler(Rule):
             effort="argument",
             applies=applies,
             risk="no gain where the cores or the storage of that host are the limit; memory grows",
-            edits=(Edit("scale_host", {"cause": "data_wait", "rank": "late"}, {"factor": self.residual}),),
+            edits=(Edit("scale_host", {"cause": "data_wait", "rank": "late"}, {"factor": self.residual, "prior": 1.0}),),
         )
 
     def _compare(self) -> Fix:

@@ -67,11 +67,11 @@ class NetSocket(Rule):
                 + ("" if together else "; of one rank, so each may have waited for another")
             ),
             locations=m.one("link_exposed_share").locations,
-            fixes=(self._between() if between else self._inside(), self._fewer_bytes()),
+            fixes=(self._between(speed) if between else self._inside(speed), self._fewer_bytes()),
             candidates=("dist.straggler",) if between else ("dist.p2p_disabled", "dist.pcie_topology", "dist.straggler"),
         )
 
-    def _between(self) -> Fix:
+    def _between(self, speed: float) -> Fix:
         return Fix(
             "see which network NCCL takes, and give it the fast one",
             "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET python train.py 2>&1 | grep NET/\n"
@@ -80,10 +80,10 @@ class NetSocket(Rule):
             effort="setting",
             applies=self.applies,
             risk="no gain where the instances have no faster network; the first line only prints",
-            edits=(Edit("scale_device", {"class": "collective"}, {"factor": self.half}),),
+            edits=(Edit("scale_device", {"class": "collective", "size": "large"}, {"factor": speed}),),
         )
 
-    def _inside(self) -> Fix:
+    def _inside(self, speed: float) -> Fix:
         return Fix(
             "see how the GPUs reach each other, and let them do it directly",
             "nvidia-smi topo -m; NCCL_DEBUG=INFO python train.py 2>&1 | grep ' via '\n"
@@ -91,7 +91,7 @@ class NetSocket(Rule):
             effort="setting",
             applies=self.applies,
             risk="no gain where the GPUs have no direct links; the first line only prints",
-            edits=(Edit("scale_device", {"class": "collective"}, {"factor": self.half}),),
+            edits=(Edit("scale_device", {"class": "collective", "size": "large"}, {"factor": speed}),),
         )
 
     def _fewer_bytes(self) -> Fix:
@@ -102,7 +102,7 @@ class NetSocket(Rule):
             effort="code",
             applies=self.half_applies,
             risk="gradients are rounded before they are added: watch the loss",
-            edits=(Edit("scale_device", {"class": "collective"}, {"factor": self.half}),),
+            edits=(Edit("scale_device", {"class": "collective"}, {"factor": self.half, "prior": 1.0}),),
         )
 
     cases = (

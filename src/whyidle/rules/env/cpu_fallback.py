@@ -64,7 +64,7 @@ class CpuFallback(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="none by looking",
-                    edits=(Edit("scale_host", {"cause": "compute"}, {"factor": 1 - self.saved}),),
+                    edits=(Edit("scale_host", {"cause": "compute"}, {"factor": 1 - self.saved, "prior": 1.0}),),
                 ),
             ),
         )

@@ -66,7 +66,7 @@ class CpuAffinity(Rule):
         )
 
     def _fixes(self, cpus: int) -> tuple[Fix, Fix]:
-        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),)
+        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),)
         return (
             Fix(
                 "give workers all CPUs again",

@@ -73,7 +73,7 @@ class CpuOversubscription(Rule):
         )
 
     def _fixes(self, free: int) -> tuple[Fix, ...]:
-        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),)
+        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),)
         return (
             Fix(
                 "give each process its part of the CPUs",

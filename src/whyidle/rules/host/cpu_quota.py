@@ -79,7 +79,7 @@ class CpuQuota(Rule):
                 effort="setting",
                 applies=self.fit_applies,
                 risk="no gain where the CPU time itself is what lacks",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.left}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.left, "prior": 1.0}),),
             ),
         )
 

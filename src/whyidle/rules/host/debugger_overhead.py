@@ -70,7 +70,13 @@ class DebuggerOverhead(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="breakpoints and coverage are gone",
-                    edits=(Edit("scale_host", {"cause": "python,dispatch,optimizer_host"}, {"factor": self.part}),),
+                    edits=(
+                        Edit(
+                            "scale_host",
+                            {"cause": "python,dispatch,optimizer_host"},
+                            {"factor": self.part, "prior": 1.0},
+                        ),
+                    ),
                 ),
             ),
         )

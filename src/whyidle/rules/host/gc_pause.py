@@ -92,7 +92,7 @@ class GcPause(Rule):
                 effort="argument",
                 applies=self.applies,
                 risk="memory held by reference cycles is freed later: watch memory for a few hundred steps",
-                edits=(Edit("scale_host", {"cause": "gc"}, {"factor": self.residual}),),
+                edits=(Edit("scale_host", {"cause": "gc"}, {"factor": self.residual, "prior": 1.0}),),
             ),
             Fix(
                 "if Python starts the collections by itself: only at chosen steps",
@@ -101,7 +101,7 @@ class GcPause(Rule):
                 effort="code",
                 applies=self.applies,
                 risk="memory held by reference cycles is freed later: watch memory for a few hundred steps",
-                edits=(Edit("scale_host", {"cause": "gc"}, {"factor": self.residual}),),
+                edits=(Edit("scale_host", {"cause": "gc"}, {"factor": self.residual, "prior": 1.0}),),
             ),
         )
 

@@ -59,6 +59,10 @@ class GilContention(Rule):
         own = sum(m.get(f"host_{part}_share", 0.0) for part in parts)
         return min((1 - 1 / slowdown) * own, waits.left(m))
 
+    def _left(self, m: Measurements) -> float:
+        """Return what is left of the thread's own time once it waits for the lock only as often as it has to."""
+        return 1 - (1 - self.residual) * (1 - 1 / max(m.number("loading_thread_slowdown"), 1.0))
+
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.claimed(m)
         yield from self.finding(
@@ -78,7 +82,7 @@ class GilContention(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="the data set has to be picklable where processes are spawned; memory for each",
-                    edits=(Edit("scale_host", {"cause": "python,dispatch,autograd_host"}, {"factor": self.residual}),),
+                    edits=(Edit("scale_host", {"cause": "host"}, {"factor": self._left(m), "prior": 1.0}),),
                 ),
             ),
             candidates=("host.python_overhead",),

@@ -62,7 +62,7 @@ class LaunchBound(Rule):
     applies = Threshold(0.5, "probability", source="judgement: graph breaks, changing shapes and CPU reads prevent it")
     batch_applies = Threshold(0.4, "probability", source="judgement: memory and the learning recipe limit it")
     host_left = Threshold(0.1, "of host time", source="10 µs per graph and 2.5 µs per 100 nodes, assumed; rounded up")
-    batch_left = Threshold(0.5, "of host time per sample", source="arithmetic: twice the batch, the same launches")
+    twice = Threshold(2, "times the batch", source="arithmetic: what the fix says")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         late = max(unclaimed(m, "launch_bound_share") - OptimizerLoop.latency(m) - GraphBreak.claimed(m), 0.0)
@@ -107,7 +107,6 @@ class LaunchBound(Rule):
         return seen
 
     def _fixes(self, *, compiled: bool) -> tuple[Fix, ...]:
-        host = {"cause": "dispatch,autograd_host,launch_latency"}
         return (
             Fix(
                 "replay the launches as CUDA graphs",
@@ -118,7 +117,7 @@ class LaunchBound(Rule):
                 risk="first steps compile for minutes; inputs need fixed shapes; graphs hold memory of their own",
                 edits=(
                     Edit("merge_launches", {"range": "step"}),
-                    Edit("scale_host", host, {"factor": self.host_left}),
+                    Edit("scale_host", {"cause": "dispatch,autograd_host"}, {"factor": self.host_left, "prior": 1.0}),
                 ),
             ),
             Fix(
@@ -127,7 +126,7 @@ class LaunchBound(Rule):
                 effort="setting",
                 applies=self.batch_applies,
                 risk="changes the learning recipe (learning rate, number of updates) and needs memory",
-                edits=(Edit("scale_host", {**host, "per": "sample"}, {"factor": self.batch_left}),),
+                edits=(Edit("larger_batch", {}, {"factor": self.twice}),),
             ),
         )
 

@@ -69,7 +69,7 @@ class Numa(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="fewer CPUs for workers, if ranks were spread over both nodes",
-                    edits=(Edit("scale_device", {"class": "copy"}, {"factor": 1 - self.slower}),),
+                    edits=(Edit("scale_device", {"class": "copy"}, {"factor": 1 - self.slower, "prior": 1.0}),),
                 ),
             ),
         )

@@ -120,12 +120,18 @@ class OptimizerLoop(Rule):
                     risk="sums round differently, in the last digits",
                     edits=(
                         Edit("merge_launches", {"range": "Optimizer.step"}),
-                        Edit("scale_host", {"cause": "optimizer_host"}, {"factor": self.residual}),
-                        Edit("scale_device", {"range": "Optimizer.step"}, {"factor": self.fused_left}),
+                        Edit("scale_host", {"cause": "optimizer_host"}, {"factor": self.residual, "prior": 1.0}),
+                        *self._shorter(gpu),
                     ),
                 ),
             ),
         )
+
+    def _shorter(self, gpu: float) -> Iterator[Edit]:
+        """Yield what a fused update does to kernels of one tensor each, where it saves some of their time."""
+        if gpu > 0:
+            which = {"range": "Optimizer.step", "class": "tensorwise"}
+            yield Edit("scale_device", which, {"factor": self.fused_left, "prior": 1.0})
 
     def _change(self, optimizer: str) -> str:
         if optimizer in self.has_fused:

@@ -87,7 +87,7 @@ class PythonOverhead(Rule):
         )
 
     def _fixes(self, where: str) -> Iterator[Fix]:
-        edits = (Edit("scale_host", {"cause": "python,dispatch,autograd_host"}, {"factor": self.residual}),)
+        edits = (Edit("scale_host", {"cause": "python"}, {"factor": self.residual, "prior": 1.0}),)
         if where.startswith("between Optimizer.step"):
             yield Fix(
                 "move logs and uploads behind the step to a thread, or do them every N steps",
@@ -142,7 +142,10 @@ class PythonOverhead(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="logs and metrics become rarer",
-                    edits=(Edit("scale_host", {"cause": "python,dispatch,autograd_host"}, {"factor": self.residual}),),
+                    edits=tuple(
+                        Edit("scale_host", which, {"factor": self.residual, "prior": 1.0})
+                        for which in ({"cause": "python"}, {"cause": "dispatch,autograd_host", "gap": "long"})
+                    ),
                 ),
             ),
             candidates=("input.no_overlap", "sync.logging_metrics", "host.gil_contention", "host.debugger_overhead"),

@@ -59,6 +59,11 @@ class GpuShared(Rule):
         """Return how busy NVML would find the GPU with this job alone: it does not see short pauses."""
         return sum(m.get(name, 0.0) for name in _OWN)
 
+    def _left(self, m: Measurements, lost: float) -> float:
+        """Return what is left of the time that kernels take once the other process is gone."""
+        work = waits.at_work(m)
+        return 1 - min(lost / work, 1.0) if work > 0 else 1.0
+
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.claimed(m)
         measured = "gpu_busy_share" in m
@@ -80,7 +85,13 @@ class GpuShared(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="the other process is someone's: ask",
-                    edits=(Edit("scale_device", {"class": "compute"}, {"factor": self.half}),),
+                    edits=(
+                        Edit(
+                            "scale_device",
+                            {"class": "compute"},
+                            {"factor": self._left(m, lost)} | ({} if measured else {"prior": 1.0}),
+                        ),
+                    ),
                 ),
             ),
         )

@@ -51,8 +51,13 @@ class PowerCap(Rule):
         limit = m.get("power_limit_share", 1.0)
         if power < cls.throttled or (limit >= cls.lowered and clock >= cls.low_clock):
             return 0.0
-        slower = 1 - clock if limit >= cls.lowered else min(1 - clock, 1 - limit)
-        return (waits.at_work(m) - GpuShared.claimed(m)) * power * max(slower, 0.0)
+        return (waits.at_work(m) - GpuShared.claimed(m)) * power * cls._slower(m)
+
+    @classmethod
+    def _slower(cls, m: Measurements) -> float:
+        """Return how much shorter kernels would be with their own clock, while it is lowered."""
+        clock, limit = m.number("clock_share"), m.get("power_limit_share", 1.0)
+        return max(1 - clock if limit >= cls.lowered else min(1 - clock, 1 - limit), 0.0)
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = self.claimed(m)
@@ -80,7 +85,13 @@ class PowerCap(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="more power and heat; someone may have set the limit for a reason",
-                    edits=(Edit("scale_device", {"class": "compute"}, {"factor": min(m.number("clock_share"), 1.0)}),),
+                    edits=(
+                        Edit(
+                            "scale_device",
+                            {"class": "compute"},
+                            {"factor": 1 - min(m.number("throttle_power_share"), 1.0) * self._slower(m)},
+                        ),
+                    ),
                 ),
             ),
         )

@@ -76,7 +76,7 @@ class Thermal(Rule):
                 "maximum; utilization does not show it"
             ),
             locations=m.one("throttle_thermal_share").locations,
-            fixes=(self._fix(min(clock, 1.0)),),
+            fixes=(self._fix(1 - hot * max(1 - clock, 0.0)),),
         )
 
     def _recorded(self, m: Measurements) -> Iterator[Finding]:

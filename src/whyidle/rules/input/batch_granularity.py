@@ -63,7 +63,7 @@ class BatchGranularity(Rule):
             effort="argument",
             applies=self.keep_applies,
             risk="workers keep their memory between epochs",
-            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.kept}),),
+            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.kept, "prior": 1.0}),),
         )
 
     def _row(self) -> Fix:
@@ -75,7 +75,9 @@ class BatchGranularity(Rule):
             effort="code",
             applies=self.row_applies,
             risk="schedules, evaluation and checkpoints that count epochs have to count steps",
-            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
+            edits=(
+                Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual, "prior": 1.0}),
+            ),
         )
 
     cases = (

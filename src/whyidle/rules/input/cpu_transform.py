@@ -78,12 +78,12 @@ class CpuTransform(Rule):
                 + (f"; most time goes to {site}" if site else "")
             ),
             locations=m.one("look_site" if site else WAIT).locations,
-            fixes=(*((taken.run_elsewhere(),) if crowded_out else ()), *self._fixes(m)),
+            fixes=(*((taken.run_elsewhere(m),) if crowded_out else ()), *self._fixes(m)),
             candidates=others,
         )
 
     def _fixes(self, m: Measurements) -> Iterator[Fix]:
-        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),)
+        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),)
         processes = taken.at_most(m, int(self.processes))
         yield Fix(
             "do once what is the same in every epoch: decode, resize, tokenize ahead, and store the result",

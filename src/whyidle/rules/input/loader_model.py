@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from whyidle.model.finding import Edit
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
 from whyidle.rules.input import taken
@@ -31,6 +32,20 @@ HANDOVER = Threshold(
     0.002, "s", source="1.3 to 2.4 ms to receive a small batch from a worker, 2 CPUs, PyTorch 2.13 (bench/pairs.py)"
 )
 SMALL = Threshold(2, "times HANDOVER", source="judgement: a worker has to save clearly more than handing over costs")
+CONTENTION = Threshold(
+    1.08,
+    "of the training thread's own time",
+    source="1.08 and 1.19 in the two recordings of kineto's resnet50 sample pair, 0 and 4 workers: the smaller",
+)
+CROWDED = Threshold(0.5, "of the CPUs", source="judgement: fewer workers have CPUs that the training thread leaves")
+
+
+def contention(m: Measurements, workers: int) -> tuple[Edit, ...]:
+    """Return what workers do to the training thread that has made batches itself until now: they take turns on CPUs."""
+    cpus = cpus_per_rank(m)
+    if cpus is not None and workers < CROWDED * cpus:
+        return ()
+    return (Edit("scale_host", {"cause": "host"}, {"factor": CONTENTION, "prior": 1.0}),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules import waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
-from whyidle.rules.input import late_rank, taken
+from whyidle.rules.input import late_rank, loader_model, taken
 
 
 class NoOverlap(Rule):
@@ -41,6 +41,8 @@ class NoOverlap(Rule):
         0.5, "probability", source="judgement, not calibrated yet: what runs between steps need not be loading"
     )
     applies = Threshold(0.7, "probability", source="judgement: fails where the next batch depends on this step")
+    workers = Threshold(4, "workers", source="kineto resnet50 sample pair: num_workers=0 and 4")
+    contention = loader_model.CONTENTION
     residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
@@ -55,6 +57,7 @@ class NoOverlap(Rule):
             )
         seems = ", it seems," if watched else ""
         pinned = ", pin_memory=True" if waits.on_gpu(m) else ""
+        workers = taken.at_most(m, int(self.workers))
         yield from self.finding(
             f"The training thread makes each batch itself{seems} while {waits.who(m)} waits, "
             f"which costs {lost:.0%} of the time.",
@@ -69,11 +72,14 @@ class NoOverlap(Rule):
                     "    def __iter__(self):\n"
                     "        while True:\n"
                     "            yield make_batch()\n\n"
-                    f"loader = DataLoader(Batches(), batch_size=None, num_workers={taken.at_most(m, 4)}{pinned})",
+                    f"loader = DataLoader(Batches(), batch_size=None, num_workers={workers}{pinned})",
                     effort="code",
                     applies=self.applies,
                     risk="each worker runs the whole __iter__: seed or shard by torch.utils.data.get_worker_info()",
-                    edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
+                    edits=(
+                        Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0, "workers": workers}),
+                        *loader_model.contention(m, workers),
+                    ),
                 ),
             ),
             candidates=("host.python_overhead",) if watched else (),

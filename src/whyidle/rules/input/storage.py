@@ -80,7 +80,10 @@ class Storage(Rule):
 
     def _fixes(self, m: Measurements) -> tuple[Fix, ...]:
         # blocked workers take little of a CPU: there may be more of them than CPUs
-        more = f"{2 * int(m.number('num_workers'))}" if m.get("num_workers", 0.0) >= 1 else "2 * num_workers"
+        known = m.get("num_workers", 0.0) >= 1
+        workers = 2 * int(m.get("num_workers", 0.0))
+        more = f"{workers}" if known else "2 * num_workers"
+        coefficients = {"factor": self.half} | ({"workers": workers, "prefetch": 4} if known else {"prior": 1.0})
         return (
             Fix(
                 "have more reads under way: workers that wait take no CPU",
@@ -88,7 +91,7 @@ class Storage(Rule):
                 effort="argument",
                 applies=self.more_applies,
                 risk="no gain where the bandwidth is used up; memory for more batches; others on the same storage",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.half}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, coefficients),),
             ),
             Fix(
                 "read from a local disk or memory, in large files",
@@ -96,7 +99,7 @@ class Storage(Rule):
                 effort="setting",
                 applies=self.stage_applies,
                 risk="takes time before the first step, and room on the disk",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),),
             ),
         )
 

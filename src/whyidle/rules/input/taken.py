@@ -64,8 +64,10 @@ def said(m: Measurements) -> str:
     return f"other programs use {m.number('cpus_taken'):.1f} of the machine's {m.number('cpus_online'):.0f} CPUs"
 
 
-def run_elsewhere() -> Fix:
+def run_elsewhere(m: Measurements) -> Fix:
     """Return the change that helps where others have the CPUs."""
+    ranks = max(m.get("ranks_on_machine", 1.0), 1.0)
+    all_of_them = {"cpus": m.number("cpus_allowed") / ranks} if "cpus_allowed" in m else {"prior": 1.0}
     return Fix(
         "run where CPUs are free: other programs use those of this job",
         "top -o %CPU   # who does: stop it, or start the job on another machine\n"
@@ -73,5 +75,5 @@ def run_elsewhere() -> Fix:
         effort="setting",
         applies=APPLIES,
         risk="CPUs that others do not have then",
-        edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": RESIDUAL}),),
+        edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": RESIDUAL, "prior": 1.0} | all_of_them),),
     )

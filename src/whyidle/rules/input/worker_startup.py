@@ -89,7 +89,7 @@ class WorkerStartup(Rule):
             confidence=self.watched_confidence,
             seen=self._seen(m, lost, kept),
             locations=m.one("lost_data_first_share").locations,
-            fixes=(self._endless() if kept else self._keep(),),
+            fixes=(self._endless() if kept else self._keep(1 - lost / first if first > 0 else 0.0),),
         )
 
     def _seen(self, m: Measurements, lost: float, kept: bool) -> str:
@@ -125,14 +125,16 @@ class WorkerStartup(Rule):
             fixes=(self._keep(),),
         )
 
-    def _keep(self) -> Fix:
+    def _keep(self, left: float | None = None) -> Fix:
+        """Return the fix; `left` is what stays of the wait, where that was measured."""
+        coefficients = {"factor": self.residual, "prior": 1.0} if left is None else {"factor": left}
         return Fix(
             "keep the workers between epochs",
             "DataLoader(..., persistent_workers=True)",
             effort="argument",
             applies=self.applies,
             risk="workers keep their memory between epochs, also those of a validation loader",
-            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
+            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, coefficients),),
         )
 
     def _endless(self) -> Fix:
@@ -143,7 +145,9 @@ class WorkerStartup(Rule):
             effort="code",
             applies=self.kept_applies,
             risk="ends of epochs have to be counted in steps; with several ranks the sampler has to be their own",
-            edits=(Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual}),),
+            edits=(
+                Edit("scale_host", {"cause": "data_wait", "step": "first"}, {"factor": self.residual, "prior": 1.0}),
+            ),
         )
 
     def _others(self, m: Measurements) -> str:

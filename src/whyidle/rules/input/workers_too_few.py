@@ -95,7 +95,7 @@ class WorkersTooFew(Rule):
             + self._known(m)
             + (f"; {crowded}" if crowded else ""),
             locations=m.one(WAIT).locations,
-            fixes=(*self._sized(m), *((taken.run_elsewhere(),) if crowded else ())),
+            fixes=(*self._sized(m), *((taken.run_elsewhere(m),) if crowded else ())),
             candidates=others,
         )
 
@@ -120,10 +120,12 @@ class WorkersTooFew(Rule):
         factor = int(2 * m.get("prefetch_factor", 2))
         change = f"DataLoader(..., prefetch_factor={factor})"
         ahead = replace(ahead, change=change, applies=self.applies if enough else self.ahead_applies)
+        ahead = replace(ahead, edits=self._edits(self.ahead, prefetch=factor))
         if plan.workers <= now:
             return (ahead, more) if plan.cpus_are_the_limit and not enough else (ahead,)
         change = f"DataLoader(..., num_workers={plan.workers}, persistent_workers=True)"
         more = replace(more, change=change, applies=self.free_applies if "job_cpu_share" in m else self.applies)
+        more = replace(more, edits=self._edits(self.residual, workers=plan.workers))
         if m.get("batch_spread", 0.0) <= self.uneven:
             return (more,)
         return (ahead, more) if enough else (more, ahead)
@@ -148,6 +150,9 @@ class WorkersTooFew(Rule):
     def _sure(self, m: Measurements, otherwise: float) -> float:
         return self.one_rank_confidence if m.get("late_data_share", 0.0) >= self.one_rank else otherwise
 
+    def _edits(self, factor: float, **settings: float) -> tuple[Edit, ...]:
+        return (Edit("scale_host", {"cause": "data_wait"}, {"factor": factor, **settings}),)
+
     def _fixes(self) -> tuple[Fix, ...]:
         return (
             Fix(
@@ -156,7 +161,7 @@ class WorkersTooFew(Rule):
                 effort="argument",
                 applies=self.applies,
                 risk="no gain where the cores or the storage are the limit; memory grows with each worker",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),),
             ),
             Fix(
                 "prepare more batches ahead, where batches take unequal time",
@@ -164,7 +169,7 @@ class WorkersTooFew(Rule):
                 effort="argument",
                 applies=self.ahead_applies,
                 risk="host memory for twice as many batches",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.ahead}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.ahead, "prior": 1.0}),),
             ),
         )
 

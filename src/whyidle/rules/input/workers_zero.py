@@ -57,6 +57,7 @@ class WorkersZero(Rule):
     small = loader_model.SMALL
     much = taken.MUCH
     residual = Threshold(0.02, "of the wait", source="1.4 of 69 ms left with 4 workers: kineto resnet50 sample pair")
+    contention = loader_model.CONTENTION
     spare = loader_model.SPARE
     spread = loader_model.SPREAD
     fewest = Threshold(4, "workers", source="kineto resnet50 sample pair: num_workers=0 and 4")
@@ -83,7 +84,7 @@ class WorkersZero(Rule):
             about = "about " if crowded else ""
             seen += f"; there is room for {room} {about}{plan.saved:.0%}"
         workers, lost = (plan.workers, plan.saved) if plan else (taken.at_most(m, int(self.fewest)), wait)
-        fix = self._fix(workers, self.crowded_applies if crowded else self.applies, waits.on_gpu(m))
+        fix = self._fix(m, workers, self.crowded_applies if crowded else self.applies)
         part = f", as workers can take that much of a wait of {wait:.0%}" if f"{wait:.0%}" != f"{lost:.0%}" else ""
         yield from self.finding(
             f"The DataLoader loads in the training process (num_workers=0), which costs {lost:.0%} of the time{part}.",
@@ -91,7 +92,7 @@ class WorkersZero(Rule):
             confidence=self.crowded_confidence if crowded else self.confidence,
             seen=seen,
             locations=m.one("lost_data_zero_share").locations,
-            fixes=(fix, taken.run_elsewhere()) if crowded else (fix,),
+            fixes=(fix, taken.run_elsewhere(m)) if crowded else (fix,),
         )
 
     def _small(self, m: Measurements) -> Iterator[Finding]:
@@ -116,7 +117,7 @@ class WorkersZero(Rule):
             effort="code",
             applies=self.small_applies,
             risk="the data set has to take a list of numbers, as TensorDataset does",
-            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.small_residual}),),
+            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.small_residual, "prior": 1.0}),),
         )
 
     def _recorded(self, m: Measurements) -> Iterator[Finding]:
@@ -129,11 +130,11 @@ class WorkersZero(Rule):
             confidence=self.confidence,
             seen=f"enumerate(DataLoader) covers {lost * 100:.0f} of the {idle * 100:.0f} points of idle time",
             locations=wait.locations,
-            fixes=(self._fix(self._workers(loading, lost), self.applies, waits.on_gpu(m)),),
+            fixes=(self._fix(m, self._workers(loading, lost), self.applies),),
         )
 
-    def _fix(self, workers: int, applies: float, on_gpu: bool) -> Fix:
-        pinned = ", pin_memory=True" if on_gpu else ""
+    def _fix(self, m: Measurements, workers: int, applies: float) -> Fix:
+        pinned = ", pin_memory=True" if waits.on_gpu(m) else ""
         return Fix(
             "load in worker processes",
             f"DataLoader(..., num_workers={workers}{pinned}, persistent_workers=True)",
@@ -141,7 +142,10 @@ class WorkersZero(Rule):
             applies=applies,
             risk="each worker holds a copy of the data set object; more workers than CPU cores per GPU only "
             "slow each other down",
-            edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual}),),
+            edits=(
+                Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0, "workers": workers}),
+                *loader_model.contention(m, workers),
+            ),
         )
 
     def _workers(self, loading: float, lost: float) -> int:

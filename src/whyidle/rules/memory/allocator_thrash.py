@@ -113,7 +113,7 @@ class AllocatorThrash(Rule):
                 effort="code",
                 applies=self.applies,
                 risk="other processes on the same GPU see less free memory",
-                edits=(Edit("scale_host", {"cause": "allocator"}, {"factor": 0.0}),),
+                edits=self._EDITS,
             ),
             Fix(
                 "let segments grow in place of freeing them",
@@ -121,10 +121,13 @@ class AllocatorThrash(Rule):
                 effort="setting",
                 applies=self.setting_applies,
                 risk="NVIDIA on Linux only; if memory is simply full, only a smaller batch helps",
-                edits=(Edit("scale_host", {"cause": "allocator"}, {"factor": 0.0}),),
+                edits=self._EDITS,
             ),
         )
         return (segments,) if short else (cache, segments)
+
+    # cudaFree waits for the GPU, and cudaMalloc does where it has to free first
+    _EDITS = (Edit("scale_host", {"cause": "allocator"}, {"factor": 0.0}), Edit("remove_sync", {"kind": "allocator"}))
 
     cases = (
         Fires(

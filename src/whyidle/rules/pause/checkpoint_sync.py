@@ -79,6 +79,7 @@ class CheckpointSync(Rule):
     def _beside(self, lost: float) -> Fix:
         # what does not fit between two saves holds up the next
         hidden = min((1 - self.residual) * lost, 1 - lost)
+        left = 1 - hidden / lost if lost else 0.0
         return Fix(
             "write in the background",
             "from torch.distributed.checkpoint import async_save\n"
@@ -87,7 +88,7 @@ class CheckpointSync(Rule):
             effort="code",
             applies=self.applies,
             risk="host memory for a second copy of the state; the steps after a save may be slower",
-            edits=(Edit("scale_host", {"cause": "checkpoint"}, {"factor": 1 - hidden / lost if lost else 0.0}),),
+            edits=self._shorter({"factor": left, "prior": 1.0}),
         )
 
     def _rarer(self, lost: float) -> Fix:
@@ -100,7 +101,14 @@ class CheckpointSync(Rule):
             effort="setting",
             applies=self.rarer_applies,
             risk=f"up to {'twice' if times == 2 else f'{times} times'} as much work is lost in a crash",
-            edits=(Edit("scale_host", {"cause": "checkpoint"}, {"factor": 1 / times}),),
+            edits=self._shorter({"factor": 1 / times, "fewer": times}),
+        )
+
+    def _shorter(self, coefficients: dict[str, float]) -> tuple[Edit, ...]:
+        """Return what makes saves shorter: the host's part, and the copies that it waits for."""
+        return (
+            Edit("scale_host", {"cause": "checkpoint"}, coefficients),
+            Edit("scale_device", {"range": "checkpoint"}, coefficients),
         )
 
     def _recorded(self, m: Measurements, lost: float) -> str:

@@ -130,7 +130,7 @@ class Evaluation(Rule):
                 effort="argument",
                 applies=self.load_applies,
                 risk="memory for workers that are idle between evaluations",
-                edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
+                edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual, "prior": 1.0}),),
             ),
         )
 
@@ -145,7 +145,7 @@ class Evaluation(Rule):
             effort="code",
             applies=self.applies,
             risk="memory for what is kept",
-            edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual}),),
+            edits=(Edit("scale_host", {"cause": "evaluation"}, {"factor": self.residual, "prior": 1.0}),),
         )
 
     def _half(self) -> Fix:
@@ -156,8 +156,8 @@ class Evaluation(Rule):
             applies=self.rarer_applies,
             risk="curves have fewer points, and the best model may be missed by more steps",
             edits=(
-                Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer}),
-                Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer}),
+                Edit("scale_host", {"cause": "evaluation"}, {"factor": self.rarer, "fewer": 1 / self.rarer}),
+                Edit("scale_device", {"range": "evaluation"}, {"factor": self.rarer, "fewer": 1 / self.rarer}),
             ),
         )
 

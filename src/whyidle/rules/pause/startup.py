@@ -89,7 +89,7 @@ class Startup(Rule):
                     effort="code",
                     applies=self.run_applies,
                     risk="a stored index has to be made again when the data changes",
-                    edits=(Edit("scale_host", {"cause": "startup"}, {"factor": self.run_residual}),),
+                    edits=(Edit("scale_host", {"cause": "startup"}, {"factor": self.run_residual, "prior": 1.0}),),
                 ),
             ),
         )
@@ -123,7 +123,7 @@ class Startup(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="dynamic=True makes kernels somewhat slower than fixed shapes",
-                    edits=(Edit("scale_host", {"cause": "compile"}, {"factor": 0.0}),),
+                    edits=(Edit("scale_host", {"cause": "compile,allocator"}, {"factor": 0.0}),),
                 ),
             ),
             candidates=("compile.recompile", "compute.cudnn_autotune"),

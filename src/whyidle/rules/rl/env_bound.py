@@ -53,7 +53,7 @@ class EnvBound(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="batches of experience get larger, which changes the learning recipe; CPUs for each",
-                    edits=(Edit("scale_host", {"cause": "python"}, {"factor": self.residual}),),
+                    edits=(Edit("scale_host", {"cause": "environment"}, {"factor": self.residual, "prior": 1.0}),),
                 ),
                 Fix(
                     "collect experience while learning",
@@ -62,7 +62,7 @@ class EnvBound(Rule):
                     effort="code",
                     applies=self.overlap_applies,
                     risk="experience is some updates old: the algorithm has to correct for it",
-                    edits=(Edit("scale_host", {"cause": "python"}, {"factor": self.hidden}),),
+                    edits=(Edit("scale_host", {"cause": "environment"}, {"factor": self.hidden, "prior": 1.0}),),
                 ),
             ),
         )

@@ -44,7 +44,7 @@ class LoggingMetrics(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="curves have fewer points",
-                    edits=(Edit("scale_host", {"cause": "logging"}, {"factor": self.residual}),),
+                    edits=(Edit("scale_host", {"cause": "logging"}, {"factor": self.residual, "prior": 1.0}),),
                 ),
             ),
             candidates=("sync.scalar_read",),

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
+from whyidle.model.evidence import Value
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
@@ -70,12 +72,15 @@ class H2dInStep(Rule):
                     applies=self.applies,
                     risk="a registered buffer is saved with the state_dict unless persistent=False",
                     edits=(
-                        Edit("scale_host", {"cause": "h2d_prep"}, {"factor": self.residual}),
-                        Edit("remove_sync", {"kind": "small_copy"}),
+                        Edit("scale_host", self._SMALL, {"factor": self.residual, "prior": 1.0}),
+                        Edit("scale_device", self._SMALL, {"factor": self.residual, "prior": 1.0}),
+                        Edit("remove_sync", {"kind": "small_upload"}),
                     ),
                 ),
             ),
         )
+
+    _SMALL: ClassVar[dict[str, Value]] = {"copy": "HtoD", "size": "small"}
 
     cases = (
         Fires("constants made in forward", h2d_small_per_step=24, h2d_small_lost_share=0.11),

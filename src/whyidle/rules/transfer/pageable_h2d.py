@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
 from whyidle.model.evidence import Value
 from whyidle.model.finding import Edit, Finding, Fix
@@ -48,6 +47,8 @@ class PageableH2d(Rule):
     overlap_applies = Threshold(0.7, "probability", source="judgement: needs the batch one step ahead")
     pinned = Threshold(0.71, "of the copy", source="0.646 to 0.459 s in stas00/ml-engineering's pinning benchmark")
 
+    prepared = Threshold(0.2, "of host time", source="judgement: the calls that launch the copies remain")
+
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         exposed = m.get("h2d_exposed_share", 0.0)
         # the CPU prepares a copy (pins, stages), waits, and starts again with an empty queue: often in one gap
@@ -89,9 +90,17 @@ class PageableH2d(Rule):
             applies=self.applies,
             risk="pinned memory cannot be swapped out; a pinned tensor must not be changed before its copy is done",
             edits=(
-                Edit("remove_sync", {"kind": "pageable_copy"}),
-                Edit("scale_device", self._COPIES, {"factor": self.pinned}),
+                Edit("remove_sync", {"kind": "upload"}),
+                *self._faster(),
             ),
+        )
+
+    def _faster(self) -> tuple[Edit, ...]:
+        """Return what pinned memory does to copies, and to the host that no longer pins or stages them."""
+        pageable: dict[str, Value] = {"copy": "HtoD", "pinned": False}
+        return (
+            Edit("scale_device", pageable, {"factor": self.pinned, "prior": 1.0}),
+            Edit("scale_host", {"cause": "h2d_prep"}, {"factor": self.prepared, "prior": 1.0}),
         )
 
     def _stream(self) -> Fix:
@@ -101,7 +110,7 @@ class PageableH2d(Rule):
             effort="code",
             applies=self.overlap_applies,
             risk="GPU memory for a second batch",
-            edits=(Edit("remove_sync", {"kind": "copy"}), Edit("overlap_copies", {"copy": "HtoD"})),
+            edits=(Edit("remove_sync", {"kind": "upload"}), Edit("overlap_copies", {"copy": "HtoD"})),
         )
 
     def _pin_and_stream(self) -> Fix:
@@ -109,8 +118,9 @@ class PageableH2d(Rule):
             self._stream(),
             title="pin them and copy the next batch on a stream of its own: hides all of the copies",
             edits=(
-                Edit("remove_sync", {"kind": "pageable_copy"}),
-                Edit("overlap_copies", self._COPIES, {"factor": self.pinned}),
+                Edit("remove_sync", {"kind": "upload"}),
+                Edit("overlap_copies", {"copy": "HtoD"}),
+                *self._faster(),
             ),
         )
 
@@ -121,7 +131,6 @@ class PageableH2d(Rule):
         "torch.cuda.current_stream().wait_stream(copies)  # before its first use\n"
         "following.record_stream(torch.cuda.current_stream())"
     )
-    _COPIES: ClassVar[dict[str, Value]] = {"copy": "HtoD", "pinned": False}
 
     cases = (
         Fires(

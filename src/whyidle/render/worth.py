@@ -1,0 +1,207 @@
+"""What fixes are worth, in words: one alone, one after the other, all together, and what a person asked for.
+
+Savings of single fixes are never added: they share time. What several bring is told by the order in which to make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from whyidle.model.finding import HEALTHY_IDLE, Applied, Asked, Estimate, Finding, Fix, Predicted, Prediction, Report
+from whyidle.render.lines import hang
+from whyidle.render.words import change, clean, duration, money, percent, times
+
+DIFFER = 0.05  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
+_DASH = "\N{EN DASH}"
+
+
+def priced(finding: Finding, prediction: Prediction | None) -> Fix | None:
+    """Return the fix of which to tell what it is worth: the one that stands in the order, else the first predicted."""
+    predicted = [fix for fix in finding.fixes if fix.predicted is not None]
+    chosen = {(applied.rule, applied.title) for applied in _sequence(prediction)}
+    return next((fix for fix in predicted if (finding.rule, fix.title) in chosen), next(iter(predicted), None))
+
+
+def worth(predicted: Predicted, report: Report, alone: str = "") -> str:
+    """Return "176 → 117 ms/step, 1.5x (1.4-1.6x); $0.87 of each $2.60 GPU-hour"; `alone` stands behind the step."""
+    before, speedup = now(report), predicted.speedup
+    if round(speedup.likely, 2) <= 1.0:
+        stays = f": the step stays at {duration(before[0])}" if before[0] else ""
+        return f"nothing{stays} ({_interval(speedup, 2)})"
+    step = steps(before, predicted)
+    return (f"{step}{alone}, " if step else "") + faster(predicted) + dollars(predicted, report)
+
+
+def now(report: Report) -> tuple[float, float]:
+    """Return the median and the mean step, in s, that predictions are held against; 0 where not known."""
+    told, summary = report.prediction, report.summary
+    median = (told and told.step_time_s) or summary.step_time_s or 0.0
+    return median, (told and told.step_time_mean_s) or summary.step_time_mean_s or median
+
+
+def steps(before: tuple[float, float], predicted: Predicted) -> str:
+    """Return "176 → 117 ms/step": the median, or the mean where a change of pauses shows only there.
+
+    Args:
+        before: median and mean step before the change, in s.
+        predicted: after it.
+    """
+    median, mean = predicted.step_time_s.likely, predicted.step_time_mean_s.likely
+    if not (before[0] and before[1] and median > 0 and mean > 0):
+        return ""
+    of_mean = abs((before[0] / median) / (before[1] / mean) - 1) > DIFFER
+    text = f"mean {change(before[1], mean)}" if of_mean else change(before[0], median)
+    return f"{text} per batch of today" if predicted.per == "sample" else f"{text}/step"
+
+
+def faster(predicted: Predicted, *, doubt: bool = True) -> str:
+    """Return "1.5x (1.4-1.6x)", per sample where the batch grows; with `doubt` also that it may come to nothing."""
+    speedup = predicted.speedup
+    decimals = 2 if speedup.low < 1.05 or speedup.likely < 1.15 else 1 if speedup.likely < 9.95 else 0
+    text = times(speedup.likely, decimals)
+    interval = _interval(speedup, decimals)
+    text += f" ({interval})" if _DASH in interval else ""
+    text += " per sample" if predicted.per == "sample" else ""
+    return text + (", may not be faster" if doubt and round(speedup.low, 2) <= 1.0 else "")
+
+
+def _interval(estimate: Estimate, decimals: int) -> str:
+    """Return "1.4-1.6x"; one number where both ends read the same."""
+    low, high = times(estimate.low, decimals), times(estimate.high, decimals)
+    return high if low == high else f"{low.removesuffix('x')}{_DASH}{high}"
+
+
+def dollars(predicted: Predicted, report: Report) -> str:
+    """Return "; $0.87 of each $2.60 GPU-hour", or what all GPUs save per hour where idle time has no price."""
+    saved, cost = predicted.usd_per_hour_saved, report.summary.cost
+    if saved is None or saved < 0.005:  # which no cent shows
+        return ""
+    if cost is None:
+        return f"; {money(saved)} per hour"
+    each = saved / cost.gpus
+    return f"; {money(each)} of each {money(cost.usd_per_gpu_hour)} GPU-hour" if each >= 0.005 else ""
+
+
+def limit(applied: Applied) -> str:
+    """Return what limits the job once this fix and those before it are made."""
+    idle = applied.predicted.gpu_idle_share
+    left = "" if idle is None else f" ({percent(idle)} idle)"
+    if applied.then:
+        return f"the next limit is {clean(applied.then)}{left}"
+    if idle is not None and idle < HEALTHY_IDLE:
+        return f"the GPU is the limit{left}"
+    return f"no other fix found here saves more{left}"
+
+
+def following(finding: Finding, prediction: Prediction | None) -> str:
+    """Return what comes after a finding's fix, or that others make it needless; empty where the order says it."""
+    sequence = _sequence(prediction)
+    if not sequence or priced(finding, prediction) is None:
+        return ""
+    if finding.rule == sequence[0].rule:
+        return limit(sequence[0])
+    if finding.rule in {applied.rule for applied in sequence} or sequence[-1].then:
+        return ""
+    made = f"{clean(sequence[0].rule)} is fixed" if len(sequence) == 1 else "those in the order below are fixed"
+    return f"nothing more to gain once {made}"
+
+
+def is_alone(finding: Finding, prediction: Prediction | None) -> bool:
+    """Say whether what a fix is worth has to be told apart from what it adds to those before it."""
+    sequence = _sequence(prediction)
+    return bool(sequence) and finding.rule != sequence[0].rule
+
+
+def order(report: Report, width: int, most: int | None) -> Iterator[Text]:
+    """Yield the order in which to make fixes, each step from where the one before it led, and what all bring.
+
+    Args:
+        report: what was judged.
+        width: columns.
+        most: fixes to show; None for all of them.
+    """
+    prediction = report.prediction
+    if prediction is None or prediction.refused:
+        return
+    sequence = prediction.sequence
+    if not sequence:
+        yield from _nothing(report, width)
+    if len(sequence) < 2:
+        return
+    yield Text()
+    shown = sequence if most is None else sequence[:most]
+    size = max(len(clean(applied.rule)) for applied in sequence)
+    before = now(report)
+    for index, applied in enumerate(shown):
+        head = Text.assemble((f"  {'then' if index else 'first':<7}", "dim"), f"{clean(applied.rule):<{size}}  ")
+        yield from hang(head, Text(steps(before, applied.predicted) or _saved(applied)), width)
+        before = applied.predicted.step_time_s.likely, applied.predicted.step_time_mean_s.likely
+    if shown and len(sequence) > len(shown):
+        yield Text(f"  and {len(sequence) - len(shown)} more: --all", style="dim")
+    if not shown:
+        yield from hang(Text("  "), Text(", then ".join(clean(applied.rule) for applied in sequence)), width, most=1)
+    together = worth(prediction.joint or sequence[-1].predicted, report)
+    head = Text(f"  {_all(len(sequence))}: ", style="bold")
+    yield from hang(head, Text(f"{together}; then {limit(sequence[-1])}"), width)
+
+
+def answers(report: Report, width: int) -> Iterator[Text]:
+    """Yield what the combinations that somebody asked for bring."""
+    found = {finding.rule for finding in report.findings}
+    for asked in report.prediction.asked if report.prediction is not None else ():
+        here = [rule for rule in asked.rules if rule in found]
+        gone = [rule for rule in asked.rules if rule not in found]
+        yield Text()
+        if here:
+            yield from _under(f"with {_and(here)}:", _answer(asked, report), width)
+        if gone:
+            yield from _under(f"{_and(gone)}:", "not found in this recording", width)
+
+
+def _under(question: str, answer: str, width: int) -> Iterator[Text]:
+    """Yield an answer beside its question, or under it where there is no room."""
+    if len(question) + len(answer) + 5 <= width:
+        yield Text.assemble("  ", (question, "bold"), f" {answer}")
+    else:
+        yield from hang(Text("  "), Text(question, style="bold"), width)
+        yield from hang(Text("    "), Text(answer), width)
+
+
+def _answer(asked: Asked, report: Report) -> str:
+    why = clean(asked.why_not).rstrip(".")
+    if asked.predicted is None:
+        return "not predicted" + (f": {why}" if why else "")
+    return worth(asked.predicted, report) + (f". {why}" if why else "")
+
+
+def _nothing(report: Report, width: int) -> Iterator[Text]:
+    """Yield that there is nothing to do, where no fix saves anything."""
+    idle = report.summary.gpu_idle_share
+    replayed = any(fix.predicted for finding in report.findings for fix in finding.fixes)
+    if idle is not None and idle < HEALTHY_IDLE:
+        text = f"Do nothing: the GPU is the limit ({percent(idle)} idle)."
+    elif replayed:
+        text = "No fix of these that could be predicted makes the step faster."
+    else:
+        return
+    yield Text()
+    yield from hang(Text("  "), Text(text, style="bold"), width)
+
+
+def _saved(applied: Applied) -> str:
+    return f"{percent(applied.saved_share)} of today's step"
+
+
+def _sequence(prediction: Prediction | None) -> tuple[Applied, ...]:
+    return () if prediction is None or prediction.refused else prediction.sequence
+
+
+def _all(count: int) -> str:
+    return {2: "both", 3: "all three"}.get(count, f"all {count}")
+
+
+def _and(names: Sequence[str]) -> str:
+    *first, last = map(clean, names)
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,143 @@
+"""The replay of a run, to be asked what it does once edits are made. `replay_of` chooses what is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from whyidle.measure import Measured
+from whyidle.measure.analysis import Analysis
+from whyidle.model.evidence import Floats64
+from whyidle.model.finding import Edit
+from whyidle.model.intervals import clip
+from whyidle.replay.choose import Chosen, choose
+from whyidle.replay.edits import apply
+from whyidle.replay.engine import Played, alone
+from whyidle.replay.gates import refusal
+from whyidle.replay.graph import Graph, build
+from whyidle.replay.outcome import Outcome, outcome
+from whyidle.replay.ranks import Meetings, Release, changed, evened, meetings, play_together
+from whyidle.replay.select import Selected, Selection, concerns
+
+
+class Replay:
+    """The replay of a run: of all its ranks, as far as they were recorded."""
+
+    def __init__(self, chosen: Chosen, late_ranks: str = "") -> None:
+        self.chosen, self.late_ranks = chosen, late_ranks
+        self.graphs = [
+            build(a, low, high) for a, low, high in zip(chosen.analyses, chosen.low, chosen.high, strict=True)
+        ]
+        self.selections = [Selection(a) for a in chosen.analyses]
+
+    @cached_property
+    def meetings(self) -> Meetings:
+        """Return the collectives in which these ranks meet; none of one rank alone."""
+        if len(self.graphs) < 2:
+            return Meetings([{} for _ in self.graphs], [], [], [0.0] * len(self.graphs))
+        return meetings(self.chosen.analyses, self.graphs)
+
+    @property
+    def all_steps(self) -> bool:
+        """Say whether all recorded steps that follow each other are replayed."""
+        return self.chosen.all_steps
+
+    @property
+    def source(self) -> str:
+        """Return what is replayed, in words."""
+        numbers = self.graphs[0].numbers
+        ranks = [g.rank for g in self.graphs]
+        whose = f" of rank {ranks[0]}" if len(ranks) == 1 and ranks[0] is not None else ""
+        whose = f" of {len(ranks)} ranks" if len(ranks) > 1 else whose
+        return f"replay of steps {numbers[0]}-{numbers[-1]}{whose}"
+
+    def touches(self, edits: Sequence[Edit]) -> bool:
+        """Say whether these edits change anything in the steps that are replayed."""
+        return any(
+            any_in(selection.select(edit), g) for g, selection in zip(self.graphs, self.selections, strict=True)
+            for edit in edits
+        )
+
+    @property
+    def local(self) -> bool:
+        """Say whether ranks of the job are missing: what is waited for them then stays as it is."""
+        sizes = [a.t.trace.world_size or 1 for a in self.chosen.analyses]
+        return max(sizes, default=1) > len(self.graphs)
+
+    @cached_property
+    def refused(self) -> str:
+        """Return why nothing can be predicted; empty if it can."""
+        return self.chosen.why_not or refusal(self)
+
+    @cached_property
+    def base(self) -> Outcome:
+        """Return the replay with nothing changed."""
+        return self.outcome(self.graphs, self.base_played, 1.0)
+
+    @cached_property
+    def base_played(self) -> list[Played]:
+        return self.run(self.graphs)
+
+    def play(self, edits: Sequence[Edit]) -> Outcome:
+        """Return the replay once these edits are made."""
+        graphs = []
+        for g, selection in zip(self.graphs, self.selections, strict=True):
+            mine = [edit for edit in edits if concerns(selection.a, edit, self.late_ranks)]
+            together = [edit for edit in mine if not (waits_for_peers(edit) and len(self.meetings))]
+            graphs.append(apply(g, selection, together))
+        release = next((evening(edit) for edit in edits if waits_for_peers(edit)), max)
+        scale = float(np.prod([edit.coefficients.get("factor", 1.0) for edit in edits if edit.kind == "larger_batch"]))
+        return self.outcome(graphs, self.run(graphs, release), scale)
+
+    def run(self, graphs: Sequence[Graph], release: Release = max) -> list[Played]:
+        for g in graphs:
+            if g.loader is not None:
+                g.loader.reset()
+        if len(self.meetings):
+            return play_together(graphs, changed(self.meetings, graphs), release)
+        return [alone(g) for g in graphs]
+
+    def outcome(self, graphs: Sequence[Graph], played: Sequence[Played], scale: float) -> Outcome:
+        return outcome(graphs, played, scale)
+
+
+def any_in(chosen: Selected, g: Graph) -> bool:
+    """Say whether anything of this selection lies in a graph."""
+    return bool(
+        clip(chosen.host, g.origin, g.end).total
+        or np.isin(chosen.device, g.row).any()
+        or np.isin(chosen.waits, g.call).any()
+        or np.isin(chosen.launches, g.call).any()
+    )
+
+
+def waits_for_peers(edit: Edit) -> bool:
+    """Say whether an edit is about waiting for other ranks: they are let come sooner, where all are replayed."""
+    return edit.kind == "scale_device" and edit.selector.get("class") == "collective_wait"
+
+
+def evening(edit: Edit) -> Release:
+    """Return when collectives begin once late ranks come sooner."""
+    return evened(edit.coefficients.get("factor", 0.0), mean=edit.selector.get("to") == "mean")
+
+
+def replay_of(measured: Measured) -> Replay:
+    """Return the replay of a run; `refused` says whether it can be used."""
+    late = measured.measurements
+    return Replay(choose(measured.analyses), str(late.one("late_ranks").value) if "late_ranks" in late else "")
+
+
+def identity(a: Analysis) -> tuple[Floats64, Floats64]:
+    """Return how long the host's steps of one rank took, as recorded and as replayed with nothing changed, ns."""
+    chosen = choose([a])
+    g = build(a, chosen.low[0], chosen.high[0])
+    steps = a.t.steps
+    marks = np.append(steps.start[chosen.low[0] : chosen.high[0]], steps.end[chosen.high[0] - 1])
+    return np.diff(marks).astype(np.float64), np.diff(alone(g).marks)
+
+
+def launch_queue(a: Analysis) -> int:
+    """Return how many launches a stream takes before the host has to wait."""
+    return build(a, 0, len(a.t.steps)).queue.length
