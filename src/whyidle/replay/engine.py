@@ -59,11 +59,13 @@ def play(g: Graph, meets: Container[int] = ()) -> Meeting:
             line = stream[j]
             at = now + latency[j]
             ready = tails[line] + spacing[j]
-            at = max(at, ready)
+            if ready > at:
+                at = ready
             other = dependency[j]
             if other >= 0:
                 ready = ended[other] + lag[j]
-                at = max(at, ready)
+                if ready > at:
+                    at = ready
             began[j] = at
             at = (yield j, at) if j in meets else at + duration[j]
             ended[j] = at
@@ -76,10 +78,12 @@ def play(g: Graph, meets: Container[int] = ()) -> Meeting:
         if back >= 0 and ended[back] > now:
             now = ended[back]
         if target >= 0:
-            now = max(now, ended[target] + ret)
+            if ended[target] + ret > now:
+                now = ended[target] + ret
         elif target == EVERY_STREAM:
             latest = max(tails)
-            now = max(now, latest + ret)
+            if latest + ret > now:
+                now = latest + ret
         clocks[thread] = now
         returned.append(now)
         if kind == mark:

@@ -38,9 +38,7 @@ def refusal(r: Replay) -> str:
     if max(by_gpu, by_host) > base * (1 + MORE):
         return "a faster GPU or host would make the replayed step longer"
     if base - min(by_gpu, by_host) < SOME * HALF * HALF * base:
-        return (
-            "neither a faster GPU nor a faster host would shorten the replayed step: what it waits for was not recorded"
-        )
+        return "neither a faster GPU nor a faster host would shorten the replayed step: what it waits for was not recorded"
     return ""
 
 

@@ -123,10 +123,7 @@ def build(a: Analysis, low: int, high: int, workers: int | None = None, prefetch
     queue, back, held = calibrate(a.t, call, ops.first, ops.row, ops.stream)
     own = np.where(np.isnan(held), own, held)
     target, ret, own = waits(a, call, own, ops)
-    taken = [
-        (asked - origin, got - origin)
-        for asked, got in zip(h.start[takes].tolist(), h.end[takes].tolist(), strict=True)
-    ]
+    taken = [(asked - origin, got - origin) for asked, got in zip(h.start[takes].tolist(), h.end[takes].tolist(), strict=True)]
     return Graph(
         a.t.trace.rank, origin, end, tuple(map(int, steps.number[low:high])), queue,
         kind, thread, call, start, stop, begins, (start - np.minimum(begins, start)).astype(np.float64),
@@ -147,7 +144,7 @@ def threads_of(a: Analysis, origin: int, end: int) -> tuple[Index, NDArray[np.in
     driving = a.host.waiting[np.isin(h.thread[a.host.waiting], crew)]
     calls = distinct(np.concatenate((t.launching, driving)))
     calls = calls[(h.start[calls] >= origin) & (h.start[calls] < end)]
-    number = dict.fromkeys(crew, 0)
+    number = {thread: 0 for thread in crew}
     for thread in distinct(h.thread[calls]):
         number.setdefault(int(thread), len(set(number.values()) | {0}))
     return calls, np.array([number[int(thread)] for thread in h.thread[calls]], np.int64)

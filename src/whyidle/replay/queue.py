@@ -36,10 +36,11 @@ class Queue:
     seen: bool
 
 
-def calibrate(t: Timeline, call: Index, first: Index, row: Index, stream: Index) -> tuple[Queue, Index, Floats64]:
+def calibrate(
+    t: Timeline, call: Index, first: Index, row: Index, stream: Index
+) -> tuple[Queue, Index, Floats64]:
     """Return the queue; for each node what has to have ended for its launch to find room (an operation, -1 none);
-    and the own time of launches that were held up, NaN for others.
-    """
+    and the own time of launches that were held up, NaN for others."""
     h, d = t.host, t.device
     launches = np.flatnonzero(np.diff(first) > 0)
     launches = launches[t.launch[row[first[launches]]] >= 0]
