@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ def price(truth: Mapping[str, Any], path: Path) -> Priced:
         rules = [said.rule for fault in priced.outcome.truth.faults if (said := priced.finding_of(fault.id))]
         if len(priced.outcome.truth.faults) < 2 or len(set(rules)) < 2:
             return priced
-        together = whyidle.diagnose([path], predict=True, what_if=tuple(rules))
-    return priced_of(truth, together, identity=priced.identity, cpu_s=took)
+        asked = report_on(path, lambda paths: whyidle.diagnose(paths, predict=True, what_if=tuple(rules)))
+    return priced if isinstance(asked, NoReport) else replace(priced, together=_together(asked))
 
 
 def priced_of(
@@ -71,7 +72,6 @@ def priced_of(
     prediction, outcome = report.prediction, judge_one(truth, report)
     if prediction is None:
         raise ValueError("The report has no predictions: whyidle.diagnose(paths, predict=True).")
-    asked = next((asked for asked in prediction.asked if asked.predicted), None)
     return Priced(
         outcome=outcome,
         step_s=truth["step_time_s"],
@@ -84,9 +84,15 @@ def priced_of(
         naive={finding.rule: _naive(finding, report) for finding in report.findings},
         unpriced=dict(prediction.unpriced),
         sequence=tuple(applied.rule for applied in prediction.sequence),
-        together=None if asked is None else _promise(" + ".join(asked.rules), "", (), asked.predicted),
+        together=_together(report),
         cpu_s=cpu_s,
     )
+
+
+def _together(report: Report) -> Promise | None:
+    """Return what the combination that was asked for promises."""
+    asked = report.prediction.asked if report.prediction else ()
+    return next((_promise(" + ".join(one.rules), "", (), one.predicted) for one in asked if one.predicted), None)
 
 
 def _promises(report: Report) -> Iterator[Promise]:
