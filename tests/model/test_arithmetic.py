@@ -8,7 +8,7 @@ from whyidle.model import arithmetic as by
 
 A100, H100 = 312e12, 989e12
 
-# Megatron-LM (SC'21), table 1: billions of parameters, layers, hidden size, TFLOP/s per GPU, share of the peak in percent
+# Megatron-LM (SC'21), table 1: billions of parameters, layers, hidden size, TFLOP/s per GPU, percent of the peak
 MEGATRON = [
     (1.7, 24, 2304, 137, 44), (3.6, 30, 3072, 138, 44), (7.5, 36, 4096, 142, 46), (18.4, 40, 6144, 135, 43),
     (39.1, 48, 8192, 138, 44), (76.1, 60, 10240, 140, 45), (145.6, 80, 12288, 148, 47), (310.1, 96, 16384, 155, 50),

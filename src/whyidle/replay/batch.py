@@ -2,8 +2,8 @@
 
 A kernel takes some time however little it has to do, and beyond that as long as its work: the more blocks it has, once
 there is one for each multiprocessor. From one batch size that is an extrapolation. It rests on what the recording
-shows of the fixed part (the kernels of a few blocks, that do next to nothing), and is refused where little but the fixed
-part shows, or where growth from the start, without a fixed part, would give another answer.
+shows of the fixed part (the kernels of a few blocks, that do next to nothing), and is refused where little but the
+fixed part shows, or where growth from the start, without a fixed part, would give another answer.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def device_factor(a: Analysis, rows: Index, factor: float, floor: float | None =
 
 
 def growing(a: Analysis) -> Index:
-    """Return the kernels that have more to do: neither the optimizer's nor collectives, nor those that treat weights."""
+    """Return the kernels that have more to do: not the optimizer's, no collectives, none that treat weights alone."""
     return without(compute.growing(a), on_weights(a))
 
 
@@ -105,7 +105,7 @@ def on_weights(a: Analysis) -> Index:
 
 
 def fixed(a: Analysis) -> float:
-    """Return what any kernel takes however little it does, ns: as long as the shortest, and those that are a few blocks.
+    """Return what any kernel takes however little it does, ns: as the shortest do, and those that are a few blocks.
 
     A product of few blocks may have much to do, so the shortest kernels of all set a limit to it.
     """
@@ -119,7 +119,7 @@ def fixed(a: Analysis) -> float:
 
 
 def grown(a: Analysis, kernels: Index, factor: float, floor: float) -> NDArray[np.float64]:
-    """Return how long these kernels take, ns: beyond the fixed part by their blocks, once each multiprocessor has one."""
+    """Return how long kernels take, ns: beyond the fixed part by their blocks, once each multiprocessor has one."""
     d = a.t.device
     time = (d.end - d.start)[kernels].astype(np.float64)
     blocks = np.nan_to_num(d.blocks_per_sm[kernels].astype(np.float64), nan=1.0)
@@ -133,19 +133,33 @@ def larger_batch(a: Analysis, factor: float) -> LargerBatch:
     length = (d.end - d.start).astype(np.float64)
     kernels = growing(a)
     copies = a.t.device_like(names.HOST_TO_DEVICE, Kind.MEMCPY)
-    rest = length.sum() - length[kernels].sum() + (factor - 1) * length[copies].sum()
-    time, blocks = length[kernels], d.blocks_per_sm[kernels].astype(np.float64)
-    known = np.isfinite(blocks) & (blocks > 0)
-    floor = fixed(a)
-    likely = grown(a, kernels, factor, floor)
-    held = np.where(a.t.strings_like(names.is_matmul)[d.name[kernels]], HELD_OF_PRODUCTS, HELD)
-    full = np.where(known & (blocks < held), np.maximum(1.0, factor * blocks / held), factor)
-    least = np.minimum(floor, time)
-    low, high = least + (time - least) * full, grown(a, kernels, factor, 0.0)
-    totals = [float(part.sum() + rest) / factor for part in (likely, low, high)]
+    rest = float(length.sum() - length[kernels].sum() + (factor - 1) * length[copies].sum())
+    time, floor = length[kernels], fixed(a)
+    likely, low, high = (
+        (float(part.sum()) + rest) / factor
+        for part in (
+            grown(a, kernels, factor, floor),
+            until_full(a, kernels, factor, floor),
+            grown(a, kernels, factor, 0.0),
+        )
+    )
+    blocks = d.blocks_per_sm[kernels]
+    known = bool((np.isfinite(blocks) & (blocks > 0)).all())
     short = float(time[time < 2 * floor].sum() / max(time.sum(), 1.0))
-    why_not = refused(bool(time.sum()), bool(known.all()), short, totals[2] / totals[0] if totals[0] else 1.0)
-    return LargerBatch(factor, float(length.sum()), *totals, why_not)
+    why_not = refused(bool(time.sum()), known, short, high / likely if likely else 1.0)
+    return LargerBatch(factor, float(length.sum()), likely, low, high, why_not)
+
+
+def until_full(a: Analysis, kernels: Index, factor: float, floor: float) -> NDArray[np.float64]:
+    """Return the same if multiprocessors work as fast on one block as on all that they hold, ns."""
+    d = a.t.device
+    time = (d.end - d.start)[kernels].astype(np.float64)
+    held = np.where(a.t.strings_like(names.is_matmul)[d.name[kernels]], HELD_OF_PRODUCTS, HELD)
+    blocks = np.nan_to_num(d.blocks_per_sm[kernels].astype(np.float64), nan=np.inf) / held
+    least = np.minimum(floor, time)
+    with np.errstate(invalid="ignore"):
+        more = np.where(np.isfinite(blocks), np.maximum(1.0, factor * blocks) / np.maximum(1.0, blocks), factor)
+    return np.asarray(least + (time - least) * more)
 
 
 def refused(grows: bool, known: bool, short: float, apart: float) -> str:
