@@ -19,12 +19,14 @@ from score import asked, matrix_options, simulator
 from scoring import show_predictions, show_replayed
 from scoring.jobs import ROOT, LeftOut
 from scoring.matrix import Asked, Job, matrix, not_offered
+from scoring.pairs import told
 from scoring.predictions import Priced, score_predictions
 from scoring.priced import run
 from scoring.replayed import score_recordings
 from scoring.show import left_out
 from scoring.speed import score_speed
 
+WATCHED = ROOT / "tests" / "runs" / "watched"  # what bench/pairs.py --fixtures left
 PARTS = ("simulated", "recordings", "speed")
 
 
@@ -88,6 +90,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         result["recordings"] = asdict(recordings)
     elif "recordings" in parts:
         print("\nno recordings of real jobs here: set WHYIDLE_CORPUS")
+    if "recordings" in parts:
+        cured = list(told(WATCHED))
+        print(*show_replayed.watched(cured), sep="\n")
+        result["watched"] = [asdict(one) for one in cured]
     if "speed" in parts:
         speed = score_speed()
         print(*show_replayed.speed(speed), sep="\n")

@@ -15,7 +15,9 @@ from scoring.rates import Spread
 from whyidle import replay
 from whyidle.errors import WhyIdleError
 from whyidle.measure import measure
+from whyidle.measure.analysis import Analysis
 from whyidle.model.finding import CAUSES, Edit
+from whyidle.replay.batch import larger_batch
 
 LEAST_STEPS = 3
 FASTER_GPU = Edit("scale_device", {"class": "all"}, {"factor": 0.5})
@@ -30,6 +32,8 @@ PAIRS = (
     (NO_WORKERS.format("1623143089861.pt.trace.json.gz"), WORKERS.format("1623212756351.pt.trace.json.gz")),
     (NO_WORKERS.format("v_2d19.pt.trace.json.gz"), WORKERS.format("v_7bd2.pt.trace.json.gz")),
 )
+SWEEP, LARGEST = "kineto/batch_size_sweep/batch_size_{}.json.gz", 512
+SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,20 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Grown:
+    """The GPU's time per sample of a batch of 512, as predicted from a smaller one, and as recorded; us."""
+
+    size: int
+    predicted_us: float | None
+    recorded_us: float
+    why_not: str = ""
+
+    @property
+    def error(self) -> float | None:
+        return None if self.predicted_us is None else self.predicted_us / self.recorded_us - 1
+
+
+@dataclass(frozen=True, slots=True)
 class Recordings:
     """What replay makes of the corpus."""
 
@@ -88,6 +106,7 @@ class Recordings:
     errors: Spread
     median: float | None
     pairs: tuple[Pair, ...]
+    grown: tuple[Grown, ...] = ()
 
 
 def score_recordings(folder: Path) -> Recordings:
@@ -100,6 +119,7 @@ def score_recordings(folder: Path) -> Recordings:
         Spread.of(every),
         float(np.median(np.abs(every))) if every else None,
         tuple(pairs(folder)),
+        tuple(sweep(folder)),
     )
 
 
@@ -153,3 +173,18 @@ def pair(folder: Path, before: str, after: str) -> Pair:
     return Pair(
         before, 1e3 * step, 1e3 * measured, 1e3 * naive, 1e3 * ms.likely, low_ms=1e3 * ms.low, high_ms=1e3 * ms.high
     )
+
+
+def sweep(folder: Path) -> Iterator[Grown]:
+    """Yield what each size of one model's batches says of the largest (an A100, TraceLens' recordings)."""
+    if not (folder / SWEEP.format(LARGEST)).exists():
+        return
+    recorded = larger_batch(_analysis(folder / SWEEP.format(LARGEST)), 1.0).now / LARGEST / 1e3
+    for size in SIZES:
+        grown = larger_batch(_analysis(folder / SWEEP.format(size)), LARGEST / size)
+        us = None if grown.why_not else grown.likely / size / 1e3
+        yield Grown(size, us, recorded, grown.why_not)
+
+
+def _analysis(path: Path) -> Analysis:
+    return Analysis(whyidle.load([path]).traces[0])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from scoring.pairs import Told
 from scoring.replayed import FASTER_GPU, FASTER_HOST, Pair, Played, Recordings
 from scoring.show import SPREAD, WIDTH, number, spread, table
 from scoring.speed import CPU_LIMIT_S, Speed
+from whyidle.model.finding import Estimate
 
 
 def recordings(score: Recordings) -> Iterator[str]:
@@ -25,6 +27,45 @@ def recordings(score: Recordings) -> Iterator[str]:
     pairs = [_pair(pair) for pair in score.pairs]
     head = ("median step, ms", "refused", "0 workers", "predicted", "80%", "4 workers", "error", "naive")
     yield from table(head, pairs, left=2)
+    rows = [
+        (
+            str(grown.size),
+            grown.why_not,
+            number(grown.predicted_us, 1),
+            number(grown.recorded_us, 1),
+            _signed(grown.error),
+        )
+        for grown in score.grown
+    ]
+    head = ("us of the GPU per sample in a batch of 512, from", "refused", "predicted", "recorded", "error")
+    yield from table(head, rows, left=2)
+
+
+def watched(told: Iterable[Told]) -> Iterator[str]:
+    rows = [
+        (
+            f"{one.cure.pair}: {one.cure.rule}",
+            one.why_not,
+            number(1e3 * one.was, 1),
+            *_range(one.predicted_mean),
+            number(1e3 * one.mean, 1),
+            _signed(one.error),
+            _signed(one.saving_error),
+        )
+        for one in told
+    ]
+    head = ("mean step of a watched job, ms", "not priced", "before", "predicted", "80%", "cured", "error", "of saving")
+    yield from table(head, rows, left=2)
+
+
+def _range(estimate: Estimate | None) -> tuple[str, str]:
+    if estimate is None:
+        return "-", "-"
+    return number(1e3 * estimate.likely, 1), f"{1e3 * estimate.low:.0f}–{1e3 * estimate.high:.0f}"
+
+
+def _signed(error: float | None) -> str:
+    return "-" if error is None else f"{error:+.1%}"
 
 
 def _short(path: str) -> str:
@@ -55,8 +96,8 @@ def _pair(pair: Pair) -> tuple[str, ...]:
         number(pair.predicted_ms, 1),
         f"{number(pair.low_ms, 0)}–{number(pair.high_ms, 0)}",
         number(pair.after_ms, 1),
-        "-" if pair.error is None else f"{pair.error:+.1%}",
-        f"{pair.naive_error:+.1%}",
+        _signed(pair.error),
+        _signed(pair.naive_error),
     )
 
 

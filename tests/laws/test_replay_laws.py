@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -75,12 +76,25 @@ def test_nothing_changed_is_nothing_saved(programme):
 @lawful
 @given(programmes)
 def test_a_change_of_the_host_saves_at_most_what_the_gpu_idles(programme):
-    """What else it did in that time it still has to do."""
-    job = of(programme)
+    """What else the GPU did in that time it still has to do, on one stream. Several may come to run side by side."""
+    job = of(programme.without(copy_us=0))
     if not job.refused:
         idle = job.base.gpu_idle_share * job.base.mean_ns
         for edits in ([HOST], [DATA], [SYNC], [HOST, DATA, SYNC]):
             assert job.base.mean_ns - job.play(edits).mean_ns <= idle * (1 + 1e-6) + NS
+
+
+@lawful
+@given(programmes, several)
+def test_no_step_is_shorter_than_the_busiest_stream(programme, edits):
+    """A queue that fills keeps steps apart by as much as the GPU takes; the edits here at most halve that."""
+    trace = programme.recording().trace()
+    job = replayed(trace)
+    if not job.refused:
+        d = trace.device_slices
+        busiest = max(int((d.end - d.start)[d.stream == line].sum()) for line in set(d.stream.tolist()))
+        left = busiest * (0.5 if GPU in edits else 1.0) / programme.steps
+        assert job.play(edits).mean_ns >= 0.75 * left - NS  # steps differ, and some of them are chosen
 
 
 @lawful
@@ -122,7 +136,9 @@ def test_replay_without_a_change_is_what_was_recorded(programme):
     (analysis,) = measure(Run((programme.recording().trace(),))).analyses
     recorded, again = replay.identity(analysis)
     if len(recorded):
-        assert again == pytest.approx(recorded, rel=0.02, abs=2 * NS)
+        errors = np.abs(again / recorded - 1)
+        assert np.median(errors) <= 0.01 + NS / recorded.min()
+        assert errors.max() <= 0.05 + 2 * NS / recorded.min()
 
 
 @settings(max_examples=25, deadline=None)
