@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from whyidle.judge import predicted
 from whyidle.measure import measure
 from whyidle.model.finding import Estimate, Finding
 from whyidle.read import load
-from whyidle.replay import watched
 from whyidle.rules import ask
 
 
@@ -92,7 +92,7 @@ def told(folder: Path) -> Iterator[Told]:
         measured = measure(load([str(folder / f"{cure.pair}-{cure.before}")]))
         after = measure(load([str(folder / f"{cure.pair}-{cure.after}")])).measurements
         findings, _ = ask(measured.measurements)
-        priced, prediction = watched.price(measured, [_as_made(finding, cure) for finding in findings])
+        priced, prediction = predicted(measured, tuple(_as_made(finding, cure) for finding in findings), ())
         found = next((finding for finding in priced if finding.rule == cure.rule), None)
         fix = found.fixes[cure.fix] if found is not None and cure.fix < len(found.fixes) else None
         worth = fix.predicted if fix is not None else None

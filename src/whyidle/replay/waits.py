@@ -43,7 +43,7 @@ def waits(a: Analysis, call: Index, own: Floats64, ops: Operations) -> tuple[Ind
     last = queued_last(nodes, ops)
     ends = np.where(last >= 0, ops.ended[np.maximum(last, 0)], 0)
     during = (last >= 0) & (ends > start) & (ends <= end + RETURN)
-    waited: Mask = np.array(np.any(during, axis=0), np.bool_)
+    waited = np.array(np.any(during, axis=0), np.bool_)
     latest = np.argmax(np.where(during, ends, -1), axis=0)
     target[nodes] = np.where(waited, last[latest, np.arange(len(nodes))], -1)
     for place in np.flatnonzero(~waited & (end - start > LONG_WAIT)).tolist():
