@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from whyidle.judge import predicted
 from whyidle.measure import measure
 from whyidle.model.finding import Estimate, Finding, Predicted
 from whyidle.read import load
-from whyidle.replay import watched
 from whyidle.rules import ask
 
 
@@ -92,11 +92,18 @@ def told(folder: Path) -> Iterator[Told]:
         measured = measure(load([str(folder / f"{cure.pair}-{cure.before}")]))
         after = measure(load([str(folder / f"{cure.pair}-{cure.after}")])).measurements
         findings, _ = ask(measured.measurements)
+<<<<<<< HEAD
         looped, prediction = watched.of_log(measured)
         found = next((_as_made(finding, cure) for finding in findings if finding.rule == cure.rule), None)
         worth: Predicted | str = prediction.refused if found else "not found"
         if looped is not None and found is not None:
             worth = looped.price(found.fixes[cure.fix].edits)
+=======
+        priced, prediction = predicted(measured, tuple(_as_made(finding, cure) for finding in findings), ())
+        found = next((finding for finding in priced if finding.rule == cure.rule), None)
+        fix = found.fixes[cure.fix] if found is not None and cure.fix < len(found.fixes) else None
+        worth = fix.predicted if fix is not None else None
+>>>>>>> replay
         yield Told(
             cure,
             measured.measurements.number("step_time_mean_s"),

@@ -110,7 +110,12 @@ def predicted(
     order = sequence(worth, pricer)
     joint = order[-1].predicted if order else None
     answers = (asked(what_if, worth, pricer),) if what_if else ()
-    return worth, replace(prediction, sequence=order, joint=joint, unpriced=unpriced, asked=answers)
+    priced_some = any(fix.predicted for finding in worth for fix in finding.fixes)
+    refused = NOTHING_PRICED if unpriced and not priced_some else ""
+    return worth, replace(prediction, refused=refused, sequence=order, joint=joint, unpriced=unpriced, asked=answers)
+
+
+NOTHING_PRICED = "this evidence does not price the fixes of what was found"
 
 
 CUT = "cut short"  # what the reader says of a truncated file

@@ -34,7 +34,8 @@ def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, 
     """Return findings with what each of their fixes is worth alone, and of rules without such a fix why."""
     found, why = [], {}
     for finding in findings:
-        worth = [pricer.price(fix.edits) for fix in finding.fixes]
+        never = pricer.why_not(finding.rule)
+        worth = [never or pricer.price(fix.edits) for fix in finding.fixes]
         fixes = [
             replace(fix, predicted=None if isinstance(one, str) else one)
             for fix, one in zip(finding.fixes, worth, strict=True)

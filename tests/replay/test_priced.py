@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.pairs import CURES, Told, told
+from whyidle import judge
 from whyidle.measure import Measured, measure
 from whyidle.model.evidence import Value
 from whyidle.model.finding import Edit, Estimate, Finding, Fix, Predicted, Prediction
 from whyidle.model.measurement import Measurement, Measurements
 from whyidle.read import load
-from whyidle.replay.watched import LATEST, Job, Pause, changed, job_of, predicted, price
+from whyidle.replay.watched import LATEST, Job, Pause, changed, job_of, predicted
 from whyidle.rules import ask
 from whyidle.rules.input import loader_model
 
@@ -59,7 +60,7 @@ def test_a_model_that_misses_what_was_recorded_prices_no_loader() -> None:
     measured = measure(load([str(WATCHED / "threads-eight-each")]))
     loads = Finding("input.workers_too_few", "high", 0.8, "", 0.3, fixes=(data_fix(factor=0.5),))
     saves = replace(loads, rule="pause.checkpoint_sync", fixes=(fix("checkpoint", factor=0.5),))
-    (first, second), prediction = price(measured, [loads, saves])
+    (first, second), prediction = judge.predicted(measured, (loads, saves), ())
     assert first.fixes[0].predicted is None
     assert "with nothing changed" in prediction.unpriced["input.workers_too_few"]
     assert second.fixes[0].predicted is not None
@@ -222,7 +223,7 @@ def test_a_wait_for_data_that_no_loader_makes() -> None:
 def told_of(given_: dict[str, Value], *findings: Finding) -> tuple[tuple[Finding, ...], Prediction]:
     measured = replace(measure(load([str(WATCHED / "loader-workers-0")])), measurements=measurements(given_))
     assert isinstance(measured, Measured)
-    return price(measured, findings)
+    return judge.predicted(measured, tuple(findings), ())
 
 
 def test_what_is_not_the_loaders_takes_a_trace() -> None:
@@ -253,7 +254,7 @@ def test_every_input_rules_fix_is_data_enough() -> None:
     for folder in sorted(WATCHED.iterdir()):
         measured = measure(load([str(folder)]))
         findings, _ = ask(measured.measurements)
-        for finding in price(measured, findings)[0]:
+        for finding in judge.predicted(measured, tuple(findings), ())[0]:
             if finding.rule.startswith(("input.", "pause.")):
                 assert all(one.predicted for one in finding.fixes), (folder.name, finding.rule)
 

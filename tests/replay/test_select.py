@@ -257,6 +257,14 @@ class TestDeviceRows:
         a = r.analysis()
         assert starts(a, device(a, "remove_device", **{"class": "conv_search"})) == [220, 230, 240, 250]
 
+    def test_without_an_update_nothing_is_exchanged_again(self):
+        """A backward pass with its exchange, and no Optimizer.step behind it."""
+        r = small().op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 40, 60)
+        a = r.kernel(91, 95, launched=45, name=REDUCE, message=1000).analysis()
+        again = device(a, "remove_device", **{"class": "collective", "pass": "all but the last of an update"})
+        assert len(device(a, **{"class": "collective"})) == 1
+        assert not len(again)
+
     def test_a_batch_is_kernels_and_its_copies(self):
         """But for the optimizer's kernels and collectives, and for small copies."""
         r = small().range("Optimizer.step#SGD.step", 20, 30).kernel(91, 92, launched=22)

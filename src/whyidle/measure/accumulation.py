@@ -53,8 +53,10 @@ def measure(a: Analysis) -> Iterator[Measurement]:
 
 
 def again(a: Analysis) -> Index:
-    """Return the collectives that a later pass of the same update repeats."""
+    """Return the collectives that a later pass of the same update repeats; none without an update."""
     found = passes(a)
+    if not len(found.start):
+        return np.empty(0, np.intp)
     return repeated(a, found, *travelling(a, found))[0]
 
 
@@ -147,4 +149,4 @@ def repeated(a: Analysis, found: Passes, rows: Index, pass_of: Index) -> tuple[I
         counts.append(len(mine) if alike else min(len(mine), 1))
         if alike:
             needless.append(rows[np.isin(pass_of, mine[:-1])])
-    return together(*needless) if needless else rows[:0], float(np.mean(counts)) if counts else 0.0
+    return together(*needless) if needless else rows[:0], float(np.mean(counts))

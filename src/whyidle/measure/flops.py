@@ -194,8 +194,9 @@ def utilization(a: Analysis, worked: Worked) -> Iterator[Measurement]:
     most = max(by_number, key=lambda number: by_number[number])
     peak = peaks_of(a)
     flops = peak.flops(most) if peak is not None and most is not None else None
-    if peak is not None and flops:
-        yield Measurement("mfu", float(needed.sum()) / (a.device_window / 1e9 * flops))
+    used = float(needed.sum()) / (a.device_window / 1e9 * flops) if flops else 0.0
+    if peak is not None and flops and used <= 1:  # else they are in another type than names and sizes tell
+        yield Measurement("mfu", used)
         yield Measurement("mfu_peak", f"{flops / TERA:g} TFLOP/s, {most} on {peak.gpu}")
 
 

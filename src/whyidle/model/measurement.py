@@ -142,7 +142,7 @@ CATALOG: dict[str, Quantity] = {
     "underfilled_twice_share": Quantity("of window", "what kernels would take less per item with twice the blocks, but for those of the optimizer", "record on an NVIDIA GPU"),
     # arithmetic, by the sizes of operators
     "flops_known_share": Quantity("of products", "time of kernels of products, convolutions and attention whose sizes are known", SHAPES),
-    "flops_per_step": Quantity("FLOP/step", "of these, that the model needs: recomputation left out, of causal attention the half; where 90% of their time is accounted for", SHAPES),
+    "flops_per_step": Quantity("FLOP/step", "of these, of one rank, that the model needs: recomputation left out, of causal attention the half; where 90% of their time is accounted for", SHAPES),
     "mfu": Quantity("of peak", "FLOP that the model needs over the dense peak of the type of number that most of them are in, over the window", KNOWN_SHAPES),
     "mfu_peak": Quantity("text", "that peak, of one GPU", KNOWN_SHAPES),
     "roofline_share": Quantity("of known operators", "least time of operators of known sizes by this GPU's arithmetic and memory, over what they take", KNOWN_SHAPES),

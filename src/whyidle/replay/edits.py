@@ -156,8 +156,9 @@ def merge_launches(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, f
     segment = np.searchsorted(breaks, nodes)
     head = np.concatenate(([True], segment[1:] != segment[:-1]))
     size = np.diff(np.append(np.flatnonzero(head), len(nodes)))
+    before = np.add.reduceat(g.own[nodes], np.flatnonzero(head))
     g.own[nodes[~head]] = 0.0
-    g.own[nodes[head]] = GRAPH_LAUNCH + GRAPH_NODE * size
+    g.own[nodes[head]] = np.minimum(GRAPH_LAUNCH + GRAPH_NODE * size, before)  # nobody captures a few launches for more
     g.back[nodes] = -1
     ops = np.repeat(member, np.diff(g.first))
     heads = np.zeros(len(g.row), np.bool_)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from whyidle.replay.replay import Replay
 
 IDENTITY: Final = 0.02  # of the median step (method, G1)
-SOME: Final = 0.25  # of its share by which the step has to follow the GPU or the host (method, G3)
+SOME: Final = 0.25  # of what twice as fast a GPU, host and loader should save, that the step has to follow (method, G3)
 MORE: Final = 0.002  # of the step: by so much rounding may make it longer
 EARLY: Final = 0.01  # of operations, that may seem to start before their launch (clocks that drift)
 HALF: Final = 0.5
@@ -33,13 +33,15 @@ def refusal(r: Replay) -> str:
     if early > EARLY:
         return f"{early:.0%} of operations start before they are launched: the clocks of host and GPU disagree"
     base = r.base.mean_ns
-    by_gpu = r.outcome(halved := [faster_gpu(g) for g in r.graphs], r.run(halved), 1.0).mean_ns
-    by_host = r.outcome(halved := [faster_host(g) for g in r.graphs], r.run(halved), 1.0).mean_ns
-    by_loader = r.outcome(halved := [faster_loader(g) for g in r.graphs], r.run(halved), 1.0).mean_ns
-    if max(by_gpu, by_host, by_loader) > base * (1 + MORE):
-        return "a faster GPU, host or loader would make the replayed step longer"
-    if base - min(by_gpu, by_host, by_loader) < SOME * HALF * HALF * base:
-        return "no faster GPU, host or loader would shorten the replayed step: what it waits for was not recorded"
+    by_gpu, by_host = (
+        r.outcome(graphs := [change(g) for g in r.graphs], r.run(graphs)).mean_ns
+        for change in (faster_gpu, faster_host)
+    )
+    if max(by_gpu, by_host) > base * (1 + MORE):
+        return "a faster GPU or host would make the replayed step longer"
+    all_faster = [faster_loader(faster_gpu(faster_host(g))) for g in r.graphs]
+    if base - r.outcome(all_faster, r.run(all_faster)).mean_ns < SOME * HALF * base:
+        return "neither a faster GPU nor a faster host would shorten the step: what it waits for was not recorded"
     return ""
 
 
@@ -73,7 +75,7 @@ def faster_host(g: Graph) -> Graph:
 
 
 def faster_loader(g: Graph) -> Graph:
-    """Return the graph with workers that make batches twice as fast; as it is where there are none."""
+    """Return the graph with batches made twice as fast."""
     if g.loader is None:
         return g
-    return replace(g, loader=replace(g.loader, makes=[take * HALF for take in g.loader.makes]))
+    return replace(g, loader=replace(g.loader, makes=[time * HALF for time in g.loader.makes]))

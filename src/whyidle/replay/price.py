@@ -34,6 +34,9 @@ class Pricer(Protocol):
     def price(self, edits: Sequence[Edit]) -> Predicted | str:
         """Return what the job does with these edits made, or why that cannot be told."""
 
+    def why_not(self, rule: str) -> str:
+        """Return why this evidence does not price the fixes of a rule; empty if it may."""
+
     def unsure(self, edits: Sequence[Edit]) -> float:
         """Return half the width of the interval of what these edits save, as a part of that."""
 
@@ -88,6 +91,9 @@ class Replayed:
         if unsure > APART:
             return "how long kernels take with more work does not show at this batch size"
         return self.predicted(after, edits, unsure)
+
+    def why_not(self, rule: str) -> str:  # noqa: ARG002 - what a trace has no timeline of, edits tell
+        return ""
 
     def unsure(self, edits: Sequence[Edit]) -> float:
         return WIDTH * model_error(edits)

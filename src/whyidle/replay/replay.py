@@ -75,7 +75,7 @@ class Replay:
     @cached_property
     def base(self) -> Outcome:
         """Return the replay with nothing changed."""
-        return self.outcome(self.graphs, self.base_played, 1.0)
+        return self.outcome(self.graphs, self.base_played)
 
     @cached_property
     def base_played(self) -> list[Played]:
@@ -100,7 +100,7 @@ class Replay:
             return play_together(graphs, changed(self.meetings, graphs), release)
         return [alone(g) for g in graphs]
 
-    def outcome(self, graphs: Sequence[Graph], played: Sequence[Played], scale: float) -> Outcome:
+    def outcome(self, graphs: Sequence[Graph], played: Sequence[Played], scale: float = 1.0) -> Outcome:
         return outcome(graphs, played, scale)
 
 

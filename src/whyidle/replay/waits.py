@@ -43,7 +43,8 @@ def waits(a: Analysis, call: Index, own: Floats64, ops: Operations) -> tuple[Ind
     last = queued_last(nodes, ops)
     ends = np.where(last >= 0, ops.ended[np.maximum(last, 0)], 0)
     during = (last >= 0) & (ends > start) & (ends <= end + RETURN)
-    waited: Mask = np.array(np.any(during, axis=0), np.bool_)
+    waited: Mask = np.zeros(len(nodes), np.bool_)
+    waited[:] = during.any(axis=0)
     latest = np.argmax(np.where(during, ends, -1), axis=0)
     target[nodes] = np.where(waited, last[latest, np.arange(len(nodes))], -1)
     for place in np.flatnonzero(~waited & (end - start > LONG_WAIT)).tolist():
@@ -62,8 +63,7 @@ def waits(a: Analysis, call: Index, own: Floats64, ops: Operations) -> tuple[Ind
         would = int(last[ops.stream[behind], place]) if behind >= 0 else -1
         if would >= 0 and ops.ended[would] <= end[place] + RETURN:
             target[nodes[place]] = would
-    all_ended: Mask = (ends <= end + RETURN).all(axis=0)
-    target[nodes[wide & all_ended]] = EVERY_STREAM
+    target[nodes[wide & (ends.max(axis=0) <= end + RETURN)]] = EVERY_STREAM
     quick = float(np.median((end - start)[~waited])) if (~waited).any() else float(RETURN)
     own_[nodes] = np.where(waited, np.minimum(own_[nodes], quick), own_[nodes])
     return target, ret, own_

@@ -380,6 +380,12 @@ class Looped:
         loads = any(edit.selector.get("cause") == "data_wait" for edit in edits)
         return self.off if loads and self.off else predicted(self.job, edits, self.mean_s)
 
+    def why_not(self, rule: str) -> str:
+        """Return why a log does not price the fixes of a rule; empty if it may."""
+        if rule.startswith(("input.", "pause.")):
+            return ""
+        return TRACE if self.job.on_gpu else NO_TRACE
+
     def unsure(self, edits: Sequence[Edit]) -> float:
         """Return half the width of the interval of what these edits save, as a part of that."""
         alone = self.price(edits)
