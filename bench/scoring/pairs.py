@@ -12,7 +12,7 @@ from pathlib import Path
 
 from whyidle.judge import predicted
 from whyidle.measure import measure
-from whyidle.model.finding import Estimate, Finding, Predicted
+from whyidle.model.finding import Estimate, Finding
 from whyidle.read import load
 from whyidle.rules import ask
 
@@ -92,24 +92,16 @@ def told(folder: Path) -> Iterator[Told]:
         measured = measure(load([str(folder / f"{cure.pair}-{cure.before}")]))
         after = measure(load([str(folder / f"{cure.pair}-{cure.after}")])).measurements
         findings, _ = ask(measured.measurements)
-<<<<<<< HEAD
-        looped, prediction = watched.of_log(measured)
-        found = next((_as_made(finding, cure) for finding in findings if finding.rule == cure.rule), None)
-        worth: Predicted | str = prediction.refused if found else "not found"
-        if looped is not None and found is not None:
-            worth = looped.price(found.fixes[cure.fix].edits)
-=======
         priced, prediction = predicted(measured, tuple(_as_made(finding, cure) for finding in findings), ())
         found = next((finding for finding in priced if finding.rule == cure.rule), None)
         fix = found.fixes[cure.fix] if found is not None and cure.fix < len(found.fixes) else None
         worth = fix.predicted if fix is not None else None
->>>>>>> replay
         yield Told(
             cure,
             measured.measurements.number("step_time_mean_s"),
             after.number("step_time_mean_s"),
             after.number("step_time_s"),
-            None if isinstance(worth, str) else worth.step_time_mean_s,
-            None if isinstance(worth, str) else worth.step_time_s,
-            worth if isinstance(worth, str) else "",
+            worth.step_time_mean_s if worth else None,
+            worth.step_time_s if worth else None,
+            "" if worth else prediction.unpriced.get(cure.rule, prediction.refused),
         )

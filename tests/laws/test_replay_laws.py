@@ -59,7 +59,7 @@ def test_work_that_is_removed_makes_no_step_longer_in_any_recording(recording, e
         played = job.play(edits)
         assert played.mean_ns <= job.base.mean_ns * (1 + 1e-9) + NS
         assert len(played.steps) == len(job.base.steps)
-        assert 0 <= played.gpu_idle_share <= 1
+        assert played.gpu_idle_share is None or 0 <= played.gpu_idle_share <= 1
 
 
 @lawful
