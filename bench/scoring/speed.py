@@ -90,9 +90,10 @@ def score_speed(steps: Sequence[int] = STEPS) -> Speed:
 
 def cost(steps: int) -> Cost:
     """Simulate a job and make its report with predictions and without."""
+    wanted = job(steps)
     kineto, simulation = importlib.import_module("world.kineto"), importlib.import_module("world.simulation")
     with tempfile.TemporaryDirectory() as folder:
-        done = simulation.run(job(steps))
+        done = simulation.run(wanted)
         path = Path(folder) / kineto.file_name(0)
         kineto.write(done.ranks[0], path)
         events = len(importlib.import_module("whyidle").load([path]).traces[0].host_slices) + done.launched

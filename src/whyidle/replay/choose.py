@@ -34,11 +34,11 @@ class Chosen:
 
 def choose(analyses: Sequence[Analysis]) -> Chosen:
     """Return the steps and ranks to replay, or why none can be."""
+    analyses = [a for a in analyses if a.devices]
     if not analyses:
         return Chosen((), (), (), "no trace of the GPU's work was recorded")
     if not all(a.steps for a in analyses):
         return Chosen((), (), (), "the recording has no marks of steps: call prof.step() after each")
-    analyses = [a for a in analyses if len(a.devices)]
     runs = [longest(a.t.steps) for a in analyses]
     numbers = [set(a.t.steps.number[low:high].tolist()) for a, (low, high) in zip(analyses, runs, strict=True)]
     common = sorted(set.intersection(*numbers)) if numbers else []
@@ -50,6 +50,8 @@ def choose(analyses: Sequence[Analysis]) -> Chosen:
     lows = [int(np.flatnonzero(a.t.steps.number == common[0])[0]) for a in analyses]
     highs = [int(np.flatnonzero(a.t.steps.number == common[-1])[0]) + 1 for a in analyses]
     work = sum(operations(a, low, high) for a, low, high in zip(analyses, lows, highs, strict=True))
+    if not work:
+        return Chosen((), (), (), "nothing ran on the GPU in the steps that follow each other")
     count = len(common)
     if work <= MOST or count <= STEADY:
         few = work * min(count, STEADY) / count

@@ -6,6 +6,7 @@ of them makes it shorter; and no prediction beats the longest of what remains.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,8 @@ HALF: Final = 0.5
 
 def refusal(r: Replay) -> str:
     """Return why nothing may be predicted with this replay; empty if it may."""
+    if not all(len(g.row) for g in r.graphs):
+        return "no work of the GPU can be joined with the call that launched it"
     off = identity_error(r)
     if off > IDENTITY:
         return f"a replay of the steps as they are is {off:.0%} off"
@@ -39,10 +42,15 @@ def refusal(r: Replay) -> str:
     )
     if max(by_gpu, by_host) > base * (1 + MORE):
         return "a faster GPU or host would make the replayed step longer"
-    all_faster = [faster_loader(faster_gpu(faster_host(g))) for g in r.graphs]
-    if base - r.outcome(all_faster, r.run(all_faster)).mean_ns < SOME * HALF * base:
+    if base - mean(r, lambda g: faster_loader(faster_gpu(faster_host(g)))) < SOME * HALF * base:
         return "neither a faster GPU nor a faster host would shorten the step: what it waits for was not recorded"
     return ""
+
+
+def mean(r: Replay, change: Callable[[Graph], Graph]) -> float:
+    """Return the mean step of the replay with a change to the graph of each rank, ns."""
+    graphs = [change(g) for g in r.graphs]
+    return r.outcome(graphs, r.run(graphs)).mean_ns
 
 
 def identity_error(r: Replay) -> float:
