@@ -171,6 +171,8 @@ def merge_launches(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, f
 def overlap_copies(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:
     """Let these copies run on a stream of their own, a batch ahead, so that nothing waits for them."""
     moved = among(g.row, chosen.device)
+    if not moved.any():
+        return ()
     onto_own_stream(g, moved)
     g.duration[moved] *= how.get("factor", 1.0)
     g.dependency[(g.dependency >= 0) & moved[np.maximum(g.dependency, 0)]] = -1

@@ -128,10 +128,12 @@ def delays(
 ) -> tuple[Floats64, Floats64, Ints]:
     """Return the latency and the spacing of each operation, and how much later it began than these two explain, ns.
 
-    Only one that was launched onto an idle stream shows its latency; one that was queued shows its spacing.
+    One that was queued shows its spacing; one that was not shows its latency. A launch that comes while the operation
+    before it still runs, but so late that its latency outlasts that, was not queued: what it leaves idle is no spacing,
+    and a faster host would fill it.
     """
     usual = typical_latency(kind, launched, issued, began, before)
-    late = (launched >= 0) & (issued >= before)
+    late = (launched >= 0) & (issued + usual >= before + SPACING)
     took = np.maximum(began - issued, 0).astype(np.float64)
     latency = np.where(late, took, np.minimum(took, usual))
     latency[launched < 0] = -np.inf
