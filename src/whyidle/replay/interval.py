@@ -33,15 +33,27 @@ MODEL: Final[Mapping[str, float]] = {
     "overlap_collectives": 0.12,
     "larger_batch": 0.20,
 }
-PRIOR: Final = (
-    0.25  # where a coefficient was not measured in this job (judgement; bench/replay.py shows what it covers)
-)
+# Where a coefficient was not measured in this job: sd of what is left, as a part of it, of the saving at least and at most
+# (judgement; bench/replay.py shows what the intervals hold). What hardly leaves anything is sure, whatever it leaves.
+PRIOR: Final = 0.7
+PRIOR_LEAST: Final = 0.04
+PRIOR_MOST: Final = 0.3
 
 
 def model_error(edits: Iterable[Edit]) -> float:
     """Return the standard deviation of what these edits save, as a part of it."""
-    of = [math.hypot(MODEL[edit.kind], PRIOR if edit.coefficients.get("prior") else 0.0) for edit in edits]
+    of = [math.hypot(MODEL[edit.kind], prior_error(edit)) for edit in edits]
     return max(of, default=0.0)
+
+
+def prior_error(edit: Edit) -> float:
+    """Return the part of that which is due to a coefficient that was not measured in this job."""
+    if not edit.coefficients.get("prior"):
+        return 0.0
+    left = edit.coefficients.get("factor", 0.0)
+    if not 0 <= left < 1:
+        return PRIOR_LEAST
+    return min(max(PRIOR * left / (1 - left), PRIOR_LEAST), PRIOR_MOST)
 
 
 def spread(before: Outcome, after: Outcome) -> float:
