@@ -65,8 +65,9 @@ def needless(a: Analysis) -> Index:
     for row, ns in zip(rows.tolist(), beyond, strict=True):
         mine = kernels[call == row]
         mine = mine[np.argsort(h.start[t.launch[mine]], kind="stable")]
-        until = np.cumsum(d.end[mine] - d.start[mine])
-        gone.append(mine[:-1][until[:-1] <= ns])
+        length = d.end[mine] - d.start[mine]
+        middle = np.cumsum(length) - length / 2
+        gone.append(mine[:-1][middle[:-1] <= ns])
     return together(*gone)
 
 

@@ -29,6 +29,8 @@ from whyidle.replay.select import Selected, Selection
 # ns: what launching a CUDA graph takes on the host, and each of its nodes (assumed: PyGraph and CUDA's own figures)
 GRAPH_LAUNCH: Final = 10_000
 GRAPH_NODE: Final = 25
+BUCKET: Final = 25 << 20  # bytes: DistributedDataParallel's bucket_cap_mb
+BUCKETS: Final = 4  # of a collective whose size was not recorded (judgement)
 # causes that a launch which goes away takes with it
 OF_LAUNCHES: Final = ("dispatch", "autograd_host", "optimizer_host", "h2d_prep")
 
@@ -194,8 +196,8 @@ def onto_own_stream(g: Graph, moved: Mask) -> None:
 def overlap_collectives(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:
     """Let collectives run beside the backward pass: each begins when its part of the gradients is there.
 
-    Of n collectives behind a stretch of computation the i-th can begin after i+1 of n parts of it. What waited for
-    them still does.
+    They are taken to be cut into buckets, one after the other, so that only the last has to wait for the end of the
+    backward pass. What waited for them still does. What runs beside them takes longer by `slowdown`.
     """
     moved = np.flatnonzero(among(g.row, chosen.device))
     if not len(moved):
@@ -215,10 +217,31 @@ def overlap_collectives(g: Graph, s: Selection, chosen: Selected, how: Mapping[s
         beside = backward_of(g, s.a, computes[(computes >= low) & (computes < high)], mine)
         if not len(mine) or not len(beside):
             continue
-        place = np.minimum((np.arange(1, len(mine) + 1) * len(beside)) // len(mine), len(beside)) - 1
-        g.dependency[mine], g.lag[mine] = np.minimum(beside[place], mine - 1), SPACING
+        begin = beginnings(g, s.a, mine, beside)
+        g.dependency[mine], g.lag[mine] = np.minimum(begin, mine - 1), SPACING
         g.latency[mine] = -np.inf
+        covered = min(float(g.duration[mine].sum() / max(g.duration[beside].sum(), 1.0)), 1.0)
+        g.duration[beside] *= 1 + covered * (how.get("slowdown", 1.0) - 1)
     return ()
+
+
+def beginnings(g: Graph, a: Analysis, collectives: Index, beside: Index) -> Index:
+    """Return for each collective the operation of the backward pass at whose end it begins.
+
+    As early as its gradients are there, and as late as lets its last bucket end behind the backward pass: gradients
+    come evenly over the pass.
+    """
+    work = np.cumsum(g.duration[beside])
+    time = g.duration[collectives]
+    sent = np.concatenate(([0.0], np.cumsum(time)[:-1]))
+    payload = a.t.device.payload[g.row[collectives]]
+    several = np.where(payload > 0, np.maximum(-(-payload // BUCKET), 1), BUCKETS)
+    bucket = time / several
+    total = max(float(time.sum()), 1.0)
+    there = work[-1] * (sent + bucket) / total  # of the pass, when its first bucket is there
+    late = work[-1] - (float(time.sum()) - sent) + bucket  # so that it is busy until the pass has ended, and a bucket
+    place = np.searchsorted(work, np.maximum(there, late))
+    return np.asarray(beside[np.minimum(place, len(beside) - 1)])
 
 
 def backward_of(g: Graph, a: Analysis, computes: Index, collectives: Index) -> Index:

@@ -198,7 +198,7 @@ class Loader:
 
     workers: int  # 0: batches are made when they are asked for; 1 may stand for several that nobody could count
     ahead: int  # batches that may be under way or waiting
-    origin: float  # what was under way before the recording counts from here
+    origin: float  # when the first is asked for: what was under way before counts from here
     makes: list[float]  # time that each batch takes a worker
     own: list[float]  # what it costs to receive each
     waited: int  # batches that were waited for: with none, nobody knows how much faster batches could come
@@ -219,8 +219,8 @@ class Loader:
         least = min(took, default=0.0)
         receives = least if least <= RECEIVED_NS else 0.0
         late = [t > max(WAITED * receives, receives + WAITED_NS) for t in took]
-        own = [receives if is_late else t for t, is_late in zip(took, late, strict=True)]
         origin = float(takes[0][0]) if takes else 0.0
+        own = [receives if is_late else t for t, is_late in zip(took, late, strict=True)]
         if workers == 0:
             makes = [t - o for t, o in zip(took, own, strict=True)]
             return cls(0, 0, origin, makes, own, sum(late))
@@ -246,6 +246,8 @@ class Loader:
     def _begins(self, j: int, asked: float) -> float:
         if self.workers == 0:
             return asked
+        if j == 0:
+            self.origin = asked
         begins = self._ready[j - self.workers] if j >= self.workers else self.origin
         return max(begins, self._got[j - self.ahead]) if j >= self.ahead else begins
 

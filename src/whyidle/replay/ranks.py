@@ -19,7 +19,8 @@ from whyidle.model.evidence import Floats64
 from whyidle.replay.engine import Played, play
 from whyidle.replay.graph import Graph
 
-Release: TypeAlias = Callable[[Sequence[float]], float]  # when a collective begins, by when its ranks come
+# when ranks come to a collective, by when they came: at the latest of these times it begins
+Release: TypeAlias = Callable[[Sequence[float]], Sequence[float]]
 
 
 @dataclass(slots=True, eq=False)
@@ -83,10 +84,15 @@ def operations(a: Analysis, g: Graph) -> dict[tuple[str, int, str], list[int]]:
     }
 
 
-def play_together(graphs: Sequence[Graph], meets: Meetings, release: Release = max) -> list[Played]:
-    """Run all ranks; `release` tells when a collective begins, by when its ranks come. Marks are in their common time.
+def as_they_come(at: Sequence[float]) -> Sequence[float]:
+    """Return when ranks come, unchanged."""
+    return at
 
-    A rank that comes later than the release is taken to have come then: what made it late is taken back.
+
+def play_together(graphs: Sequence[Graph], meets: Meetings, release: Release = as_they_come) -> list[Played]:
+    """Run all ranks; `release` tells when they come to a collective instead. Marks are in the ranks' common time.
+
+    A rank that is taken to come at another time goes on from there: what made it late is taken back.
     """
     games = [play(g, meets.of[place]) for place, g in enumerate(graphs)]
     ranks = [Rank(by) for by in meets.shift]
@@ -113,9 +119,10 @@ def play_together(graphs: Sequence[Graph], meets: Meetings, release: Release = m
         ready = []
         for meeting in full:
             there = arrived.pop(meeting)
-            begins = release([at - ranks[place].shift for place, at in there])
-            for place, at in there:
-                ranks[place].pull(at, begins)
+            come = release([at - ranks[place].shift for place, at in there])
+            begins = max(come)
+            for (place, at), when in zip(there, come, strict=True):
+                ranks[place].pull(at, when)
                 del waiting[place]
                 after = advance(place, max(at, begins + ranks[place].shift) + meets.transfer[meeting])
                 if after is not None:
@@ -131,10 +138,10 @@ class Rank:
         self.since, self.shifts = [-np.inf], [shift]
         self.played: Played | None = None
 
-    def pull(self, at: float, begins: float) -> None:
-        """Take back what this rank came later than a collective begins."""
-        late = at - self.shift - begins
-        if late > 0:
+    def pull(self, at: float, when: float) -> None:
+        """Let what this rank came to at `at`, in its own time, be at `when` in the common time."""
+        late = at - self.shift - when
+        if late:
             self.shift += late
             self.since.append(at)
             self.shifts.append(self.shift)
@@ -149,12 +156,24 @@ class Rank:
         return times - np.array(self.shifts, np.float64)[np.searchsorted(self.since, times, "right") - 1]
 
 
-def evened(factor: float, *, mean: bool = False) -> Release:
-    """Return the release of collectives whose late ranks come nearer to the median, or the mean, by 1 - factor."""
-    middle = np.mean if mean else np.median
+def to_others(factor: float) -> Release:
+    """Return when ranks come if the late ones are nearer to the others: 1 - factor of the way to the middle rank.
 
-    def release(at: Sequence[float]) -> float:
-        latest, usual = max(at), float(middle(at))
-        return usual + factor * (latest - usual)
+    Of two in the middle to the earlier one: of two ranks one is late.
+    """
+
+    def release(at: Sequence[float]) -> Sequence[float]:
+        usual = sorted(at)[(len(at) - 1) // 2]
+        return [min(one, usual + factor * (one - usual)) for one in at]
+
+    return release
+
+
+def to_mean(factor: float) -> Release:
+    """Return when ranks come if work is shared out more equally: all are nearer to the mean, as is the work itself."""
+
+    def release(at: Sequence[float]) -> Sequence[float]:
+        mean = sum(at) / len(at)
+        return [mean + factor * (one - mean) for one in at]
 
     return release

@@ -18,7 +18,7 @@ from whyidle.replay.engine import Played, alone
 from whyidle.replay.gates import refusal
 from whyidle.replay.graph import Graph, build
 from whyidle.replay.outcome import Outcome, outcome
-from whyidle.replay.ranks import Meetings, Release, changed, evened, meetings, play_together
+from whyidle.replay.ranks import Meetings, Release, as_they_come, changed, meetings, play_together, to_mean, to_others
 from whyidle.replay.select import Selected, Selection, concerns
 
 
@@ -88,11 +88,11 @@ class Replay:
             mine = [edit for edit in edits if concerns(selection.a, edit, self.late_ranks)]
             together = [edit for edit in mine if not (waits_for_peers(edit) and len(self.meetings))]
             graphs.append(apply(g, selection, together))
-        release = next((evening(edit) for edit in edits if waits_for_peers(edit)), max)
+        release = next((evening(edit) for edit in edits if waits_for_peers(edit)), as_they_come)
         scale = float(np.prod([edit.coefficients.get("factor", 1.0) for edit in edits if edit.kind == "larger_batch"]))
         return self.outcome(graphs, self.run(graphs, release), scale)
 
-    def run(self, graphs: Sequence[Graph], release: Release = max) -> list[Played]:
+    def run(self, graphs: Sequence[Graph], release: Release = as_they_come) -> list[Played]:
         for g in graphs:
             if g.loader is not None:
                 g.loader.reset()
@@ -121,7 +121,8 @@ def waits_for_peers(edit: Edit) -> bool:
 
 def evening(edit: Edit) -> Release:
     """Return when collectives begin once late ranks come sooner."""
-    return evened(edit.coefficients.get("factor", 0.0), mean=edit.selector.get("to") == "mean")
+    factor = edit.coefficients.get("factor", 0.0)
+    return to_mean(factor) if edit.selector.get("to") == "mean" else to_others(factor)
 
 
 def replay_of(measured: Measured) -> Replay:

@@ -115,7 +115,8 @@ class Selection:
         Raises:
             KeyError: nobody knows what the edit means.
         """
-        words = {name: value for name, value in edit.selector.items() if name != "rank"}  # that is `concerns`
+        # which ranks is `concerns`, what late ranks come to is for a replay of all of them
+        words = {name: value for name, value in edit.selector.items() if name not in {"rank", "to"}}
         key = f"{edit.kind}: {text_of(words)}"
         if key not in self._found:
             self._found[key] = self._select(edit.kind, words)

@@ -68,7 +68,7 @@ class LengthImbalance(Rule):
                     effort="code",
                     applies=self.applies,
                     risk="batches of like lengths are no longer a random sample: shuffle between buckets",
-                    edits=(Edit("scale_device", {"class": "collective_wait"}, {"factor": self.residual, "prior": 1.0}),),
+                    edits=(Edit("scale_device", {"class": "collective_wait", "to": "mean"}, {"factor": self.residual, "prior": 1.0}),),
                 ),
             ),
             candidates=("dist.straggler", "hw.thermal"),

@@ -41,7 +41,7 @@ class Thermal(Rule):
         ("throttle_thermal_share", "clock_share", "utilization_mean_share"),
     )
     uses = (
-        "throttle_thermal_share", "clock_share", "utilization_mean_share", "temperature_c",
+        "throttle_thermal_share", "clock_share", "utilization_mean_share", "temperature_c", "gpu_busy_share",
         *PowerCap.needs[0], *PowerCap.uses, *READ,
     )  # fmt: skip
 
@@ -94,7 +94,7 @@ class Thermal(Rule):
                 f"{share:.1%} of the time{proviso(m)}"
             ),
             locations=m.one("slower_share").locations,
-            fixes=(self._fix(1 / slowdown),),
+            fixes=(self._fix(1 - min(share / max(m.get("gpu_busy_share", 1.0), share), 1.0)),),
             candidates=("hw.power_cap", "hw.gpu_shared"),
         )
 
