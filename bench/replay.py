@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from score import asked, matrix_options, simulator
+from score import asked, matrix_options
 from scoring import show_predictions, show_replayed
-from scoring.jobs import ROOT, LeftOut
+from scoring.jobs import ROOT, LeftOut, simulator
 from scoring.matrix import Asked, Job, matrix, not_offered
 from scoring.pairs import told
 from scoring.predictions import Priced, score_predictions

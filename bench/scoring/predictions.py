@@ -37,6 +37,7 @@ class Promise:
     low: float
     likely: float
     high: float
+    place: int = 0  # among the fixes of its finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,9 @@ class Priced:
     def name(self) -> str:
         return self.outcome.truth.name
 
-    def promised(self, rule: str) -> Promise | None:
-        """Return what the first fix of a finding that has a price promises."""
-        return next((promise for promise in self.promises if promise.rule == rule), None)
+    def promised(self, rule: str, place: int = 0) -> Promise | None:
+        """Return what the fix at this place of a finding promises, or the first after it that has a price."""
+        return next((one for one in self.promises if one.rule == rule and one.place >= place), None)
 
     def finding_of(self, cause: str) -> Said | None:
         """Return the first finding that names a cause, or what a trace cannot tell from it."""
@@ -177,6 +178,19 @@ class Predictions:
     targets: tuple[FixTarget, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """Which of a finding's fixes the simulator makes, by its place, and how much of what it cures that fix cures."""
+
+    fix: int
+    part: float = 1.0
+
+
+# Where it is not the first fix that has a price.
+CURES: Mapping[str, Cure] = {
+    "transfer.pageable_h2d": Cure(1),  # "cured, pinned memory is copied on a stream of its own"
+    "pause.evaluation": Cure(2, 0.5),  # cured, there is none; the fix evaluates half as often
+}
 WORST = 15
 
 
@@ -231,10 +245,13 @@ def gained(job: Priced) -> Iterable[Forecast]:
 
 
 def _forecast(job: Priced, change: str, said: Said | None, truth_s: float) -> Iterable[Forecast]:
-    promise = job.promised(said.rule) if said else None
+    cure = CURES.get(said.rule, Cure(0)) if said else Cure(0)
+    promise = job.promised(said.rule, cure.fix) if said else None
+    truth_s = job.step_s - cure.part * (job.step_s - truth_s)
     if said and promise and job.base_s:
         naive = job.naive.get(said.rule)
-        yield Forecast(job.name, change, promise, job.step_s, truth_s, job.base_s, said.lost_share, naive)
+        shares = [share * cure.part for share in (said.lost_share or 0.0, naive or 0.0)]
+        yield Forecast(job.name, change, promise, job.step_s, truth_s, job.base_s, *shares)
 
 
 def cured_together(job: Priced) -> Iterable[Forecast]:

@@ -97,22 +97,23 @@ def _together(report: Report) -> Promise | None:
 
 def _promises(report: Report) -> Iterator[Promise]:
     for finding in report.findings:
-        for fix in finding.fixes:
-            if fix.predicted:
-                promise = _promise(finding.rule, fix.title, _kinds(fix), fix.predicted)
-                if promise:
-                    yield promise
+        for place, fix in enumerate(finding.fixes):
+            promise = _promise(finding.rule, fix.title, _kinds(fix), fix.predicted, place)
+            if promise:
+                yield promise
 
 
 def _kinds(fix: Fix) -> tuple[str, ...]:
     return tuple(edit.kind for edit in fix.edits)
 
 
-def _promise(rule: str, title: str, kinds: tuple[str, ...], predicted: Predicted | None) -> Promise | None:
+def _promise(
+    rule: str, title: str, kinds: tuple[str, ...], predicted: Predicted | None, place: int = 0
+) -> Promise | None:
     if predicted is None:
         return None
     mean = predicted.step_time_mean_s
-    return Promise(rule, title, kinds, bool(predicted.rests_on), mean.low, mean.likely, mean.high)
+    return Promise(rule, title, kinds, bool(predicted.rests_on), mean.low, mean.likely, mean.high, place)
 
 
 def _naive(finding: Finding, report: Report) -> float:

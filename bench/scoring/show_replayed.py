@@ -25,9 +25,10 @@ def recordings(score: Recordings) -> Iterator[str]:
     yield from table(head, [_played(job) for job in score.played if not job.refused])
     yield "   (host): the GPU waits for the host most of the time, so that a faster GPU has to change little"
     pairs = [_pair(pair) for pair in score.pairs]
-    head = ("median step, ms", "refused", "0 workers", "predicted", "80%", "4 workers", "error", "naive")
-    yield from table(head, pairs, left=2)
-    rows = [
+    yield from table(
+        ("median step, ms", "refused", "0 workers", "predicted", "80%", "4 workers", "error", "naive"), pairs, left=2
+    )
+    sizes = [
         (
             str(grown.size),
             grown.why_not,
@@ -37,8 +38,8 @@ def recordings(score: Recordings) -> Iterator[str]:
         )
         for grown in score.grown
     ]
-    head = ("us of the GPU per sample in a batch of 512, from", "refused", "predicted", "recorded", "error")
-    yield from table(head, rows, left=2)
+    of = ("us of the GPU per sample in a batch of 512, from", "refused", "predicted", "recorded", "error")
+    yield from table(of, sizes, left=2)
 
 
 def watched(told: Iterable[Told]) -> Iterator[str]:

@@ -75,12 +75,13 @@ class Speed:
 def job(steps: int) -> Any:
     """Return a job of so many launches per step with much wrong: many rules speak of it."""
     world = simulator()
+    every = importlib.import_module("world.job").Every
     usual = world.healthy("gpt", "A100", steps=steps)
-    work = replace(usual.work, compiled=False, batch_scale=0.25)
-    data = replace(usual.data, workers=0, batch_us=60_000.0)
+    work = replace(usual.work, compiled=False, batch_scale=0.25, recompute_share=0.3)
+    data = replace(usual.data, workers=0, batch_us=9_000.0)
     return replace(
-        usual, work=work, data=data, looped_share=1.0, micro_steps=10, copy="pageable", reads=8, reads_by="scalar",
-        after_read_us=50.0, bookkeeping_us=20_000.0,
+        usual, work=work, data=data, looped_share=1.0, micro_steps=10, copy="pageable", reads=16, reads_by="scalar",
+        after_read_us=50.0, checkpoint=every(3, 90_000.0), gc=every(2, 60_000.0), churn=every(2, 60_000.0, 6),
     )  # fmt: skip
 
 

@@ -95,6 +95,16 @@ class TestForecasts:
         assert not list(cured(priced(likely=None)))
         assert not list(cured(priced(faults=())))
 
+    def test_the_fix_that_the_simulator_makes_is_held_against_what_it_makes(self):
+        rule = "pause.evaluation"
+        promises = tuple(
+            Promise(rule, "", ("scale_host",), False, at, at, at, place) for place, at in ((0, 0.09), (2, 0.08))
+        )
+        forecast = one(priced(faults=((rule, 0.4),), promises=promises))
+        assert forecast.promise.place == 2
+        assert forecast.truth_s == pytest.approx(0.08)  # half of it is cured
+        assert forecast.own_share == pytest.approx(0.15)
+
     def test_of_two_faults_only_both_cures_together_are_scored(self):
         both = Promise("a + b", "", (), False, 0.04, 0.05, 0.06)
         job = priced(faults=((WORKERS, 0.3), (READ, 0.2)), together=both, without_all_s=0.05)
