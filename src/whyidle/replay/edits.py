@@ -22,7 +22,6 @@ from whyidle.model.finding import Edit
 from whyidle.model.intervals import Intervals, containing, intersect
 from whyidle.replay.batch import device_factor
 from whyidle.replay.graph import Graph, Node
-from whyidle.replay.loader import Loader
 from whyidle.replay.operations import SPACING
 from whyidle.replay.select import Selected, Selection
 
@@ -75,15 +74,7 @@ def scale_host(g: Graph, parts: Sequence[tuple[Intervals, float]]) -> None:
         if g.loader is None:
             g.own[takes] *= share[takes]
         else:
-            g.loader = quicker(g.loader, share[takes])
-
-
-def quicker(loader: Loader, share: Floats64) -> Loader:
-    """Return the loader with what is left of making each batch; those begun together with one are as quick."""
-    left = share.copy()
-    for later in range(1, min(max(loader.workers, 1), len(share))):
-        left[later:] = np.minimum(left[later:], share[:-later])
-    return replace(loader, makes=[take * part for take, part in zip(loader.makes, left.tolist(), strict=True)])
+            g.loader = g.loader.quicker(share[takes].tolist())
 
 
 def clock(parts: Sequence[tuple[Intervals, float]]) -> Callable[[Ints], Floats64]:

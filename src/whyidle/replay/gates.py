@@ -86,4 +86,4 @@ def faster_loader(g: Graph) -> Graph:
     """Return the graph with batches made twice as fast."""
     if g.loader is None:
         return g
-    return replace(g, loader=replace(g.loader, makes=[time * HALF for time in g.loader.makes]))
+    return replace(g, loader=g.loader.quicker([HALF] * len(g.loader.makes)))

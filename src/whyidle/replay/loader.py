@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Final, NamedTuple, TypeAlias
 
@@ -26,6 +26,7 @@ RECEIVED_NS: Final = 2.5e6
 WAITED: Final = 2.0  # times the quickest call, and WAITED_NS longer: that is a wait (judgement: a busy host jitters)
 WAITED_NS: Final = 0.2e6
 SLICED: Final = 8  # draws for each one that is used
+FEW_WAITS: Final = 2  # of one wait alone nobody knows whether it was for a batch (judgement)
 AHEAD: Final = 8  # batches that one aggregate producer is taken to be ahead: 4 workers, 2 each (PyTorch's default)
 RHYTHM: Final = 0.6  # correlation of waits with those k batches before, from which k workers are read (judgement)
 PERIODS: Final = 3  # so often must a rhythm be seen
@@ -202,7 +203,6 @@ class Loader:
     makes: list[float]  # time that each batch takes a worker
     own: list[float]  # what it costs to receive each
     waited: int  # batches that were waited for: with none, nobody knows how much faster batches could come
-    factor: float = 1.0
     _ready: list[float] = field(default_factory=list)
     _got: list[float] = field(default_factory=list)
 
@@ -220,6 +220,8 @@ class Loader:
         receives = least if least <= RECEIVED_NS else 0.0
         late = [t > max(WAITED * receives, receives + WAITED_NS) for t in took]
         origin = float(takes[0][0]) if takes else 0.0
+        if sum(late) < FEW_WAITS and workers != 0:  # something else may have held up the process
+            late = [False] * len(late)
         own = [receives if is_late else t for t, is_late in zip(took, late, strict=True)]
         if workers == 0:
             makes = [t - o for t, o in zip(took, own, strict=True)]
@@ -230,14 +232,26 @@ class Loader:
         made.makes = _inferred(takes, late, own, count, ahead, origin)
         return made
 
-    def reset(self, factor: float = 1.0) -> None:
-        """Begin anew; `factor` scales what each batch takes to make."""
-        self.factor = factor
+    def quicker(self, left: Sequence[float]) -> Loader:
+        """Return the loader with that part of each batch's time left, of making it and of all but receiving it.
+
+        Batches that are made at the same time as one are as quick.
+        """
+        made = list(left)
+        for j in range(len(made)):
+            made[j] = min(left[max(j - max(self.workers, 1) + 1, 0) : j + 1])
+        makes = [time * part for time, part in zip(self.makes, made, strict=True)]
+        least = min(self.own, default=0.0)
+        own = [least + (time - least) * part for time, part in zip(self.own, left, strict=True)]
+        return replace(self, makes=makes, own=own, _ready=[], _got=[])
+
+    def reset(self) -> None:
+        """Begin anew."""
         self._ready, self._got = [], []
 
     def next(self, j: int, asked: float) -> float:
         """Return when the training has batch j, which it asks for at `asked`; batches are asked for in order."""
-        ready = self._begins(j, asked) + self.makes[j] * self.factor
+        ready = self._begins(j, asked) + self.makes[j]
         got = max(asked, ready) + self.own[j]
         self._ready.append(ready)
         self._got.append(got)
