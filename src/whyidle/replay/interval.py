@@ -23,21 +23,21 @@ STEP: Final = (
     0.005  # of the step: what no step repeats better (judgement; the replay of an unchanged one is off by less)
 )
 # Standard deviation of the saving, as a part of it, by the kind of an edit; the largest of those made counts. Found on
-# 400 simulated jobs (bench/README.md), and widened for host times: what made them is known better than in reality.
+# simulated jobs (bench/README.md).
 MODEL: Final[Mapping[str, float]] = {
-    "scale_host": 0.04,
-    "remove_sync": 0.05,
+    "scale_host": 0.02,
+    "remove_sync": 0.03,
     "overlap_copies": 0.10,
     "scale_device": 0.12,
     "remove_device": 0.14,
-    "merge_launches": 0.12,
+    "merge_launches": 0.10,
     "overlap_collectives": 0.18,
     "larger_batch": 0.25,
 }
 # Where a coefficient was not measured in this job: sd of what is left, as a part of it, and of the saving at least and
 # at most (judgement; bench/replay.py shows what intervals hold). What hardly leaves anything is sure, whatever it is.
 PRIOR: Final = 0.7
-PRIOR_LEAST: Final = 0.04
+PRIOR_LEAST: Final = 0.03
 PRIOR_MOST: Final = 0.3
 
 
