@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from whyidle.model.finding import EFFORT_COST, Applied, Asked, Edit, Estimate, Finding, Fix, Predicted
-from whyidle.replay.price import Pricer
+from whyidle.replay.pricer import Pricer
 
 LEAST: Final = 0.01  # of the step as it is: a fix that adds less is not worth a line (judgement)
 FLOOR: Final = 0.1  # of the likely step: an interval is not told to reach below that

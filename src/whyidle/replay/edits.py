@@ -208,11 +208,11 @@ def overlap_collectives(g: Graph, s: Selection, chosen: Selected, how: Mapping[s
         beside = backward_of(g, s.a, computes[(computes >= low) & (computes < high)], mine)
         if not len(mine) or not len(beside):
             continue
+        covered = min(float(g.duration[mine].sum() / max(g.duration[beside].sum(), 1.0)), 1.0)
+        g.duration[beside] *= 1 + covered * (how.get("slowdown", 1.0) - 1)
         begin = beginnings(g, s.a, mine, beside)
         g.dependency[mine], g.lag[mine] = np.minimum(begin, mine - 1), SPACING
         g.latency[mine] = -np.inf
-        covered = min(float(g.duration[mine].sum() / max(g.duration[beside].sum(), 1.0)), 1.0)
-        g.duration[beside] *= 1 + covered * (how.get("slowdown", 1.0) - 1)
     return ()
 
 

@@ -359,7 +359,7 @@ def of_log(measured: Measured) -> tuple[Looped | None, Prediction]:
     if abs(error) > LATEST:
         was, is_ = m.number("step_time_mean_s") * 1e3, as_is.mean * 1e3
         off = f"takes a trace: with nothing changed the model of its loader makes a step of {is_:.3g} ms, not {was:.3g}"
-    return Looped(job, as_is.mean, off), Prediction(
+    return Looped(job, as_is.mean, as_is.median, off), Prediction(
         source=SOURCE if job.making > 0 else ARITHMETIC,
         step_time_s=as_is.median,
         step_time_mean_s=as_is.mean,
@@ -373,7 +373,9 @@ class Looped:
 
     job: Job
     mean_s: float
+    median_s: float
     off: str = ""  # why nothing is said of loading
+    untraced: str = ""  # why there is no trace that prices other things; empty: none was recorded
 
     def price(self, edits: Sequence[Edit]) -> Predicted | str:
         """Return what the job does with these edits made, or why that cannot be told."""
@@ -384,7 +386,7 @@ class Looped:
         """Return why a log does not price the fixes of a rule; empty if it may."""
         if rule.startswith(("input.", "pause.")):
             return ""
-        return TRACE if self.job.on_gpu else NO_TRACE
+        return self.untraced or (TRACE if self.job.on_gpu else NO_TRACE)
 
     def unsure(self, edits: Sequence[Edit]) -> float:
         """Return half the width of the interval of what these edits save, as a part of that."""

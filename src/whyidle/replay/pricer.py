@@ -1,0 +1,93 @@
+"""What edits are worth: one question, whatever evidence answers it; and the answer of a replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from whyidle.model.finding import Edit, Estimate, Predicted
+from whyidle.replay.assumptions import assumed
+from whyidle.replay.interval import WIDTH, around, model_error, spread
+from whyidle.replay.outcome import Outcome
+from whyidle.replay.replay import Replay
+from whyidle.replay.select import replayable
+
+LEFT = "its time lies outside of the steps that were replayed"
+
+
+APART = 0.25  # of the step per sample: a larger batch that may be so far off is not predicted (judgement)
+
+
+class Pricer(Protocol):
+    """Says what a job does once some edits are made."""
+
+    @property
+    def mean_s(self) -> float:
+        """Return the mean step as it is, s."""
+
+    def price(self, edits: Sequence[Edit]) -> Predicted | str:
+        """Return what the job does with these edits made, or why that cannot be told."""
+
+    def why_not(self, rule: str) -> str:
+        """Return why this evidence does not price the fixes of a rule; empty if it may."""
+
+    def unsure(self, edits: Sequence[Edit]) -> float:
+        """Return half the width of the interval of what these edits save, as a part of that."""
+
+
+class Replayed:
+    """The price of edits by replay of a trace."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+
+    @property
+    def mean_s(self) -> float:
+        return self.replay.base.mean_ns / 1e9
+
+    def price(self, edits: Sequence[Edit]) -> Predicted | str:
+        if not edits:
+            return "what it changes is not known"
+        for edit in edits:
+            if not replayable(edit):
+                return "a trace has no timeline of what it changes"
+        grows = any(edit.kind == "larger_batch" for edit in edits)
+        if not self.replay.all_steps and not grows and not self.replay.touches(edits):
+            return LEFT
+        after = self.replay.play(edits)
+        unsure = abs(self.replay.play([slower(edit) for edit in edits]).mean_ns / after.mean_ns - 1) if grows else 0.0
+        if unsure > APART:
+            return "how long kernels take with more work does not show at this batch size"
+        return self.predicted(after, edits, unsure)
+
+    def why_not(self, rule: str) -> str:  # noqa: ARG002 - what a trace has no timeline of, edits tell
+        return ""
+
+    def unsure(self, edits: Sequence[Edit]) -> float:
+        return WIDTH * model_error(edits)
+
+    def predicted(self, after: Outcome, edits: Sequence[Edit], unsure: float = 0.0) -> Predicted:
+        """Return the outcome with its ranges; `unsure` is a part of the step that is not known."""
+        before = self.replay.base
+        varies, model = math.hypot(spread(before, after), unsure), model_error(edits)
+        mean = around(after.mean_ns / 1e9, before.mean_ns / 1e9, varies, model)
+        median = around(after.median_ns / 1e9, before.median_ns / 1e9, varies, model)
+        now = before.mean_ns / 1e9
+        return Predicted(
+            step_time_s=median,
+            step_time_mean_s=mean,
+            speedup=Estimate(now / mean.high, now / mean.likely, now / max(mean.low, 1e-9)),
+            per="sample" if after.scale != 1.0 else "step",
+            source="replay",
+            rests_on=assumed(edits),
+            gpu_idle_share=after.gpu_idle_share,
+        )
+
+
+def slower(edit: Edit) -> Edit:
+    """Return a larger batch with kernels that take longer from the first sample on; other edits as they are."""
+    if edit.kind != "larger_batch":
+        return edit
+    return replace(edit, coefficients={**edit.coefficients, "fixed": 0.0})
