@@ -35,6 +35,8 @@ TENSOR_CORE = [
     "bwd_kernel_dk_dv",
     "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128",
     "triton_tem_fused_addmm_native_layer_norm_3",
+    "volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1",
+    "turing_h1688cudnn_256x128_ldg8_relu_exp_small_nhwc_tn_v1",
 ]
 PLAIN_MATMUL = [
     "ampere_sgemm_128x64_tn",

@@ -33,7 +33,7 @@ NOT_TENSOR_CORE: Final = _any_of(
 )
 MATMUL: Final = _any_of(
     r"(?<!fb)gemm|gemv|xmma|cutlass(?!::\w+_t\b)|dot_kernel|trsm|matmul|^bmm_|fused_moe_kernel",
-    r"cudnn.*(?:conv|grad)|scudnn|convolve|_conv(?!ert)|conv2d|conv3d|implicit_con|winograd|miopen.*conv",
+    r"cudnn.*(?:conv|grad)|scudnn|[sh](?:884|1688|16816)cudnn|convolve|_conv(?!ert)|conv2d|conv3d|implicit_con|winograd|miopen.*conv",
     r"wgrad|dgrad|fprop|nvjet|cijk_|igemm|mfma|xdl|(?<!sub)tensorop|triton_tem_|triton_mm",
     r"flash_?(?:fwd|bwd|attn|mla)|flash::|flashinfer::\w*(?:prefill|decode)|fmha|sdpa|attention|(?<![a-z])attn_",
     r"bwd_kernel_d[kq]|(?<![a-z])(?:h|w|ig?)?mma(?![a-z])",
