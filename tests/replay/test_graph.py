@@ -45,6 +45,15 @@ def test_a_queue_that_was_full_when_the_recording_began(queue: int, copy_us: flo
     assert played.play([FASTER_GPU]).mean_ns * US == pytest.approx(truth, rel=0.04)
 
 
+def test_a_host_that_was_ahead_is_not_so_of_a_gpu_that_is_faster_than_it() -> None:
+    """What was queued would be done quickly, and then the host is the limit: that is the step, not what was queued."""
+    job = Programme(steps=20, kernels=100, kernel_us=20, host_us=12, jitter=0.2)
+    played = replayed(begun_later(job.recording(), 12))
+    assert not played.refused
+    assert played.base.mean_ns * US == pytest.approx(job.step_us, rel=0.03)
+    assert played.play([FASTER_GPU]).mean_ns * US == pytest.approx(job.without(kernel_us=10).step_us, rel=0.03)
+
+
 def test_a_second_thread_goes_on_while_the_main_thread_stands_in_a_call() -> None:
     r = Recording()
     for step in range(5):

@@ -56,7 +56,7 @@ def mean(r: Replay, change: Callable[[Graph], Graph]) -> float:
 def identity_error(r: Replay) -> float:
     """Return by how much the replayed steps differ from the recorded ones, median over steps, of the worst rank."""
     errors = [0.0]
-    for g, p in zip(r.graphs, r.base_played, strict=True):
+    for g, p in zip(r.recorded, r.run(r.recorded), strict=True):
         recorded = np.diff((g.start[g.kind == Node.MARK] - g.origin).astype(np.float64))
         known = recorded > 0
         errors.append(float(np.median(np.abs(np.diff(p.marks)[known] / recorded[known] - 1))))

@@ -10,7 +10,7 @@ before the host has to wait (queue.py). docs/method.md (Replay) has the rules.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -75,6 +75,7 @@ class Graph:
     room: Floats64  # of each node when what was launched before `origin` left room for its launch; -inf none
     tails: Floats64  # by stream: when what was launched before `origin` ends, from `origin`
     streams: tuple[tuple[int, int], ...]  # (device, stream)
+    backlog: float  # ns from `origin` in which what was launched before it ran
     loader: Loader | None = None  # None: batches take as long as they did
 
     def __len__(self) -> int:
@@ -118,8 +119,18 @@ def build(a: Analysis, low: int, high: int, workers: int | None = None, prefetch
         kind, thread, call, start, stop, begins, (start - np.minimum(begins, start)).astype(np.float64),
         own, target, ret, resumption(thread, start, stop, begins),
         ops.first, ops.row, ops.stream, ops.latency, ops.spacing, ops.dependency, ops.lag, ops.duration, ops.began,
-        back, room - origin, ops.tails, ops.streams, Loader.of(taken, workers, prefetch) if taken else None,
+        back, room - origin, ops.tails, ops.streams, float(ops.tails.max(initial=0.0)),
+        Loader.of(taken, workers, prefetch) if taken else None,
     )  # fmt: skip
+
+
+def from_rest(g: Graph) -> Graph:
+    """Return the graph with nothing launched before it.
+
+    Work that the host is ahead by would be done at the pace of a changed GPU while nobody launches as much again: the
+    steps of such a replay would be shorter than those that follow.
+    """
+    return replace(g, tails=np.zeros_like(g.tails), room=np.full_like(g.room, -np.inf))
 
 
 def threads_of(a: Analysis, origin: int, end: int) -> tuple[Index, NDArray[np.int64]]:

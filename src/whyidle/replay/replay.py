@@ -16,7 +16,7 @@ from whyidle.replay.choose import Chosen, choose
 from whyidle.replay.edits import apply
 from whyidle.replay.engine import Played, alone
 from whyidle.replay.gates import refusal
-from whyidle.replay.graph import Graph, build
+from whyidle.replay.graph import Graph, build, from_rest
 from whyidle.replay.outcome import Outcome, outcome
 from whyidle.replay.ranks import Meetings, Release, as_they_come, changed, meetings, play_together, to_mean, to_others
 from whyidle.replay.select import Selected, Selection, concerns
@@ -27,9 +27,10 @@ class Replay:
 
     def __init__(self, chosen: Chosen, late_ranks: str = "") -> None:
         self.chosen, self.late_ranks = chosen, late_ranks
-        self.graphs = [
+        self.recorded = [
             build(a, low, high) for a, low, high in zip(chosen.analyses, chosen.low, chosen.high, strict=True)
         ]
+        self.graphs = [from_rest(g) for g in self.recorded]
         self.selections = [Selection(a) for a in chosen.analyses]
 
     @cached_property
