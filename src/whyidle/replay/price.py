@@ -11,6 +11,7 @@ from whyidle.measure import Measured
 from whyidle.model.finding import Edit, Estimate, Predicted, Prediction
 from whyidle.replay.assumptions import assumed
 from whyidle.replay.critical import critical_path
+from whyidle.replay.edits import once
 from whyidle.replay.gates import identity_error
 from whyidle.replay.interval import WIDTH, around, model_error, spread
 from whyidle.replay.outcome import Outcome
@@ -83,6 +84,7 @@ class Replayed:
         for edit in edits:
             if not replayable(edit):
                 return "a trace has no timeline of what it changes"
+        edits = once(edits)
         grows = any(edit.kind == "larger_batch" for edit in edits)
         if not self.replay.all_steps and not grows and not self.replay.touches(edits):
             return LEFT
