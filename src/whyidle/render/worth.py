@@ -14,6 +14,7 @@ from whyidle.render.lines import hang
 from whyidle.render.words import change, clean, duration, money, percent, times
 
 DIFFER = 0.05  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
+GONE = "not found in this recording"
 _DASH = "\N{EN DASH}"
 
 
@@ -157,7 +158,7 @@ def answers(report: Report, width: int) -> Iterator[Text]:
         if here:
             yield from _under(f"with {_and(here)}:", _answer(asked, report), width)
         if gone:
-            yield from _under(f"{_and(gone)}:", "not found in this recording", width)
+            yield from _under(f"{_and(gone)}:", GONE, width)
 
 
 def _under(question: str, answer: str, width: int) -> Iterator[Text]:
@@ -170,7 +171,8 @@ def _under(question: str, answer: str, width: int) -> Iterator[Text]:
 
 
 def _answer(asked: Asked, report: Report) -> str:
-    why = clean(asked.why_not).rstrip(".")
+    clauses = clean(asked.why_not).rstrip(".").split("; ")
+    why = "; ".join(clause for clause in clauses if not clause.startswith(GONE))  # which is told apart
     if asked.predicted is None:
         return "not predicted" + (f": {why}" if why else "")
     return worth(asked.predicted, report) + (f". {why}" if why else "")

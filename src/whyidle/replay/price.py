@@ -110,7 +110,7 @@ class Replayed:
         return Predicted(
             step_time_s=median,
             step_time_mean_s=mean,
-            speedup=Estimate(now / mean.high, now / mean.likely, now / max(mean.low, 1e-9)),
+            speedup=Estimate(now / mean.high, now / mean.likely, now / mean.low),
             per="sample" if after.scale != 1.0 else "step",
             source="replay",
             rests_on=assumed(edits),
