@@ -131,7 +131,7 @@ def best(finding: Finding, before: float) -> Fix | None:
 
 
 def asked(rules: Sequence[str], findings: Sequence[Finding], pricer: Pricer) -> Asked:
-    """Return what the best fixes of these rules' findings are worth together, as somebody asked; and what is not in it."""
+    """Return what the best fixes of these rules' findings are worth together, and what of them is not in that."""
     missing = [rule for rule in rules if all(finding.rule != rule for finding in findings)]
     why = [f"not found in this recording: {', '.join(missing)}"] if missing else []
     edits: list[Edit] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -16,6 +17,9 @@ from whyidle.measure import measure
 from whyidle.model.evidence import Run
 from whyidle.model.finding import Edit
 from whyidle.replay.edits import GRAPH_LAUNCH, GRAPH_NODE, apply, once
+from whyidle.replay.engine import Played
+from whyidle.replay.outcome import Outcome, idle_shares, no_longer
+from whyidle.replay.price import LEFT, Replayed
 
 HALF = Edit("scale_device", {"class": "all"}, {"factor": 0.5})
 COMPUTE = Edit("scale_device", {"class": "compute"}, {"factor": 0.5})
@@ -111,3 +115,47 @@ def test_what_several_findings_ask_for_is_done_once():
     assert once([HALF, COMPUTE, HALF]) == [HALF, COMPUTE]
     colder = Edit("scale_device", {"class": "all"}, {"factor": 0.9})
     assert once([HALF, colder]) == [HALF, colder], "two causes of slow kernels: each leaves a part of the other's"
+
+
+def long_ago() -> Recording:
+    """A step that loads code for a second, and later five of 1 ms that hardly do."""
+    r = Recording()
+    r.call("cuModuleLoadData", 0, 900_000)
+    r.kernel(900_010, 900_020, 900_003)
+    r.step(0, 0, 1_000_000)
+    for number in range(5):
+        began = 1_000_000 + number * 1000.0
+        r.call("cuModuleLoadData", began + 10, began + 20)
+        for place in range(20):
+            launched = began + 60 + place * 40
+            r.kernel(launched + 7, launched + 17, launched)
+        r.step(3 + number, began, began + 1000)
+    return r
+
+
+def test_what_lies_outside_of_the_replayed_steps_is_not_said_to_be_worth_little():
+    job = replayed(long_ago())
+    assert not job.refused
+    assert job.graphs[0].numbers == (3, 4, 5, 6, 7)
+    price = Replayed(job).price
+    assert price([Edit("scale_host", {"cause": "compile"}, {"factor": 0.0})]) == LEFT
+    assert price([HOST]) != LEFT
+
+
+def test_a_first_step_that_is_left_out_does_not_make_the_others_longer():
+    """Of work that was launched before the replay, and a loader that sets the pace."""
+    steps = np.array([200.0, 100.0, 100.0])
+    before, after = Outcome(steps, 0.1, first=1), Outcome(steps - [60, -20, -20], 0.1, first=1)
+    assert no_longer(after, before).mean_ns == before.mean_ns
+    longer = Outcome(steps * 1.2, 0.1, first=1)
+    assert no_longer(longer, before) is longer
+
+
+def test_a_gpu_that_works_off_what_was_launched_before_is_not_idle_meanwhile(launches):
+    (g,), (played,) = launches.graphs, launches.base_played
+    (idle,) = idle_shares(g, played)
+    half = played.returned[0] + (played.returned[-1] - played.returned[0]) / 2
+    later = played.began >= half
+    rest = Played(played.returned, played.began[later], played.ended[later], played.marks, played.drained)
+    (behind,) = idle_shares(replace(g, row=g.row[later], stream=g.stream[later], tails=np.full(1, half)), rest)
+    assert behind == pytest.approx(idle, abs=0.02)

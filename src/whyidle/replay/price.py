@@ -86,7 +86,7 @@ class Replayed:
                 return "a trace has no timeline of what it changes"
         edits = once(edits)
         grows = any(edit.kind == "larger_batch" for edit in edits)
-        if not self.replay.all_steps and not grows and not self.replay.touches(edits):
+        if not grows and not self.replay.holds(edits):
             return LEFT
         after = self.replay.play(edits)
         unsure = abs(self.replay.play([slower(edit) for edit in edits]).mean_ns / after.mean_ns - 1) if grows else 0.0
