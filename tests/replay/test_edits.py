@@ -16,6 +16,7 @@ from whyidle import replay
 from whyidle.measure import measure
 from whyidle.model.evidence import Run
 from whyidle.model.finding import Edit
+from whyidle.replay.assumptions import assumed
 from whyidle.replay.edits import GRAPH_LAUNCH, GRAPH_NODE, apply, once
 from whyidle.replay.engine import Played
 from whyidle.replay.outcome import Outcome, idle_shares, no_longer
@@ -159,3 +160,11 @@ def test_a_gpu_that_works_off_what_was_launched_before_is_not_idle_meanwhile(lau
     rest = Played(played.returned, played.began[later], played.ended[later], played.marks, played.drained)
     (behind,) = idle_shares(replace(g, row=g.row[later], stream=g.stream[later], tails=np.full(1, half)), rest)
     assert behind == pytest.approx(idle, abs=0.02)
+
+
+def test_what_a_quicker_host_assumes_is_not_told_as_workers_that_slow_it_down():
+    slower, quicker = (Edit("scale_host", {"cause": "host"}, {"factor": left, "prior": 1.0}) for left in (1.08, 0.6))
+    assert assumed([slower, quicker]) == (
+        "workers make the host's own work 8% slower",
+        "60% of the host's own work is left",
+    )
