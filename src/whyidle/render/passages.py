@@ -41,8 +41,9 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
     message = Text(clean(finding.message), style="bold")
     yield from hang(_head(number, finding), message, width, indent=LABEL)
     yield from _worth(finding, report, width, room)
-    first = finding.fixes[:1] if (told := priced(finding, report.prediction)) is None else (told,)
-    for index, fix in enumerate(finding.fixes if room.others else first):
+    told = priced(finding, report.prediction)
+    shown = finding.fixes if room.others else finding.fixes[:1] if told is None else (told,)
+    for index, fix in enumerate(shown):
         yield from _change("or" if index else "change", fix, width, room if index and room.brief else Room())
         if not room.brief and fix.predicted is not None and fix is not priced(finding, report.prediction):
             yield from hang(_label("worth"), Text(worth(fix.predicted, report)), width)
