@@ -72,7 +72,6 @@ def test_a_long_recording_is_replayed_where_it_is_steady(monkeypatch: pytest.Mon
         t += took
     job = replayed(r)
     assert job.graphs[0].numbers == (5, 6, 7, 8, 9)
-    assert not job.all_steps
 
 
 def test_of_too_many_ranks_one_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,6 @@ class Chosen:
     low: tuple[int, ...]
     high: tuple[int, ...]
     why_not: str = ""
-    all_steps: bool = True
 
 
 def choose(analyses: Sequence[Analysis]) -> Chosen:
@@ -63,7 +62,7 @@ def choose(analyses: Sequence[Analysis]) -> Chosen:
     few = sum(operations(a, low, low + STEADY) for a, low in zip(analyses, lows, strict=True))
     if few > MOST_OF_RANKS and len(analyses) > 1:
         return choose([max(analyses, key=lambda a: sum(device.idle for device in a.devices))])
-    return Chosen(tuple(analyses), tuple(lows), tuple(low + STEADY for low in lows), all_steps=False)
+    return Chosen(tuple(analyses), tuple(lows), tuple(low + STEADY for low in lows))
 
 
 def longest(steps: Steps) -> tuple[int, int]:

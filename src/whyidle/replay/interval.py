@@ -22,6 +22,7 @@ DRAWS: Final = 200
 STEP: Final = (
     0.005  # of the step: what no step repeats better (judgement; the replay of an unchanged one is off by less)
 )
+FLOOR: Final = 0.1  # of the likely step: no range is told to reach below that
 # Standard deviation of the saving, as a part of it, by the kind of an edit; the largest of those made counts. Found on
 # simulated jobs (bench/README.md).
 MODEL: Final[Mapping[str, float]] = {
@@ -71,4 +72,9 @@ def around(likely: float, before: float, spread_: float, model: float) -> Estima
     deviation = math.sqrt(
         (spread_ * before) ** 2 + (model * abs(before - likely)) ** 2 + (STEP * min(likely, before)) ** 2
     )
-    return Estimate(max(likely - WIDTH * deviation, 0.0), likely, likely + WIDTH * deviation)
+    return ranged(likely, WIDTH * deviation)
+
+
+def ranged(likely: float, half: float) -> Estimate:
+    """Return the range of that half-width around a step time."""
+    return Estimate(max(likely - half, FLOOR * likely), likely, likely + half)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from whyidle.model.finding import Edit, Estimate, Predicted
 from whyidle.replay.assumptions import assumed
+from whyidle.replay.edits import once
 from whyidle.replay.interval import WIDTH, around, model_error, spread
 from whyidle.replay.outcome import Outcome
 from whyidle.replay.replay import Replay
@@ -53,8 +54,9 @@ class Replayed:
         for edit in edits:
             if not replayable(edit):
                 return "a trace has no timeline of what it changes"
+        edits = once(edits)
         grows = any(edit.kind == "larger_batch" for edit in edits)
-        if not self.replay.all_steps and not grows and not self.replay.touches(edits):
+        if not grows and not self.replay.holds(edits):
             return LEFT
         after = self.replay.play(edits)
         unsure = abs(self.replay.play([slower(edit) for edit in edits]).mean_ns / after.mean_ns - 1) if grows else 0.0
@@ -78,7 +80,7 @@ class Replayed:
         return Predicted(
             step_time_s=median,
             step_time_mean_s=mean,
-            speedup=Estimate(now / mean.high, now / mean.likely, now / max(mean.low, 1e-9)),
+            speedup=Estimate(now / mean.high, now / mean.likely, now / mean.low),
             per="sample" if after.scale != 1.0 else "step",
             source="replay",
             rests_on=assumed(edits),
