@@ -20,6 +20,7 @@ from whyidle.measure.rows import Index, Mask, among
 from whyidle.model.evidence import Floats64, Ints
 from whyidle.model.finding import Edit
 from whyidle.model.intervals import Intervals, containing, intersect
+from whyidle.replay import roofline
 from whyidle.replay.batch import device_factor
 from whyidle.replay.graph import Graph, Node
 from whyidle.replay.operations import SPACING
@@ -104,10 +105,12 @@ def remove_sync(g: Graph, s: Selection, chosen: Selected, _: Mapping[str, float]
 
 
 def scale_device(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:
-    """Let these operations take `factor` times as long."""
-    time = np.zeros(len(s.a.t.device))
-    time[chosen.device] = chosen.time
-    g.duration -= np.minimum((1 - how.get("factor", 1.0)) * time[g.row], g.duration)
+    """Let these operations take `factor` times as long, or what GPU and sizes say of another type of number."""
+    factor, rows = how.get("factor", 1.0), chosen.device
+    left = roofline.left(s.a, rows, chosen.number, factor, s.memory_share) if chosen.number else factor
+    saved = np.zeros(len(s.a.t.device))
+    saved[rows] = (1 - left) * chosen.time
+    g.duration -= np.minimum(saved[g.row], g.duration)
     return ()
 
 
