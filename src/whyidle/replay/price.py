@@ -10,6 +10,7 @@ from typing import Protocol
 from whyidle.measure import Measured
 from whyidle.model.finding import Edit, Estimate, Predicted, Prediction
 from whyidle.replay.assumptions import assumed
+from whyidle.replay.batch import APART
 from whyidle.replay.critical import critical_path
 from whyidle.replay.gates import identity_error
 from whyidle.replay.interval import WIDTH, around, model_error, spread
@@ -19,9 +20,6 @@ from whyidle.replay.select import replayable
 from whyidle.replay.watched import of_log
 
 LEFT = "its time lies outside of the steps that were replayed"
-
-
-APART = 0.25  # of the step per sample: a larger batch that may be so far off is not predicted (judgement)
 
 
 class Pricer(Protocol):
@@ -88,7 +86,7 @@ class Replayed:
             return LEFT
         after = self.replay.play(edits)
         unsure = abs(self.replay.play([slower(edit) for edit in edits]).mean_ns / after.mean_ns - 1) if grows else 0.0
-        if unsure > APART:
+        if unsure > APART - 1:
             return "how long kernels take with more work does not show at this batch size"
         return self.predicted(after, edits, unsure)
 
