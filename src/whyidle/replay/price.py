@@ -20,6 +20,10 @@ from whyidle.replay.select import replayable
 from whyidle.replay.watched import of_log
 
 LEFT = "its time lies outside of the steps that were replayed"
+KEEPS_UP = "the loader keeps up, which nobody saw since it was never waited for"
+# Of the step: the pace of a loader that was never waited for, taken as anything from that of the steps to 20 times as
+# fast, all ratios alike (judgement), is slower than this with a probability of 10%: the end of an interval of 80%.
+UNSEEN = 20**-0.1
 
 
 class Pricer(Protocol):
@@ -103,13 +107,17 @@ class Replayed:
         mean = around(after.mean_ns / 1e9, before.mean_ns / 1e9, varies, model)
         median = around(after.median_ns / 1e9, before.median_ns / 1e9, varies, model)
         now = before.mean_ns / 1e9
+        unseen = self.replay.loader_unseen and mean.likely < UNSEEN * now
+        if unseen:
+            mean = replace(mean, high=max(mean.high, UNSEEN * now))
+            median = replace(median, high=max(median.high, UNSEEN * before.median_ns / 1e9))
         return Predicted(
             step_time_s=median,
             step_time_mean_s=mean,
             speedup=Estimate(now / mean.high, now / mean.likely, now / max(mean.low, 1e-9)),
             per="sample" if after.scale != 1.0 else "step",
             source="replay",
-            rests_on=assumed(edits),
+            rests_on=(*assumed(edits), *((KEEPS_UP,) if unseen else ())),
             gpu_idle_share=after.gpu_idle_share,
         )
 
