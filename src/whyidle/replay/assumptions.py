@@ -41,6 +41,8 @@ def clause(edit: Edit) -> str:
     if "factor" not in c:
         return f"all of {named(edit) or 'it'} can go away"
     factor = c["factor"]
+    if "number" in edit.selector:
+        return f"{named(edit)} reach a part of the extra speed that {edit.selector['number']} has on paper"
     if edit.kind == "larger_batch":
         return f"the batch is {factor:.2g} times as large"
     if edit.selector.get("cause") == "host" and factor > 1:

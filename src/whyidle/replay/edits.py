@@ -20,6 +20,7 @@ from whyidle.measure.rows import Index, Mask, among
 from whyidle.model.evidence import Floats64, Ints
 from whyidle.model.finding import Edit
 from whyidle.model.intervals import Intervals, containing, intersect
+from whyidle.replay import roofline
 from whyidle.replay.batch import device_factor
 from whyidle.replay.graph import Graph, Node
 from whyidle.replay.operations import SPACING
@@ -133,11 +134,15 @@ def remove_sync(g: Graph, s: Selection, chosen: Selected, _: Mapping[str, float]
 
 
 def scale_device(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:
-    """Let these operations take `factor` times as long; of what an edit before has left, where several meet."""
-    d = s.a.t.device
-    part = np.zeros(len(d))
-    part[chosen.device] = chosen.time / np.maximum((d.end - d.start)[chosen.device], 1)
-    g.duration *= 1 - (1 - how.get("factor", 1.0)) * part[g.row]
+    """Let these operations take `factor` times as long, or what GPU and sizes say of another type of number.
+
+    Of what an edit before has left, where several meet.
+    """
+    d, factor, rows = s.a.t.device, how.get("factor", 1.0), chosen.device
+    left = roofline.left(s.a, rows, chosen.number, factor, s.memory_share) if chosen.number else factor
+    saved = np.zeros(len(d))
+    saved[rows] = (1 - left) * chosen.time / np.maximum((d.end - d.start)[rows], 1)
+    g.duration *= 1 - saved[g.row]
     return ()
 
 

@@ -202,7 +202,7 @@ class Loader:
     origin: float  # when the first is asked for: what was under way before counts from here
     makes: list[float]  # time that each batch takes a worker
     own: list[float]  # what it costs to receive each
-    waited: int  # batches that were waited for: with none, nobody knows how much faster batches could come
+    waited: int  # batches that were waited for, beyond those under way before: what tells how fast they can come
     _ready: list[float] = field(default_factory=list)
     _got: list[float] = field(default_factory=list)
 
@@ -228,9 +228,14 @@ class Loader:
             return cls(0, 0, origin, makes, own, sum(late))
         count = workers if workers is not None else rhythm(took, late)
         ahead = count * max(prefetch, 1) if workers is not None or count > 1 else AHEAD
-        made = cls(count, ahead, origin, [], own, sum(late))
+        made = cls(count, ahead, origin, [], own, sum(late[count:]))
         made.makes = _inferred(takes, late, own, count, ahead, origin)
         return made
+
+    @property
+    def unseen(self) -> bool:
+        """Say whether nobody knows how fast batches could come: they are taken to be there."""
+        return self.workers > 0 and not self.waited
 
     def quicker(self, left: Sequence[float]) -> Loader:
         """Return the loader with that part of each batch's time left, of making it and of all but receiving it.

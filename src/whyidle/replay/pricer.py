@@ -9,6 +9,7 @@ from typing import Protocol
 
 from whyidle.model.finding import Edit, Estimate, Predicted
 from whyidle.replay.assumptions import assumed
+from whyidle.replay.batch import APART
 from whyidle.replay.edits import once
 from whyidle.replay.interval import WIDTH, around, model_error, spread
 from whyidle.replay.outcome import Outcome
@@ -16,9 +17,10 @@ from whyidle.replay.replay import Replay
 from whyidle.replay.select import replayable
 
 LEFT = "its time lies outside of the steps that were replayed"
-
-
-APART = 0.25  # of the step per sample: a larger batch that may be so far off is not predicted (judgement)
+KEEPS_UP = "the loader keeps up, which nobody saw since it was never waited for"
+# Of the step: the pace of a loader that was never waited for, taken as anything from that of the steps to 20 times as
+# fast, all ratios alike (judgement), is slower than this with a probability of 10%: the end of an interval of 80%.
+UNSEEN = 20**-0.1
 
 
 class Pricer(Protocol):
@@ -60,7 +62,7 @@ class Replayed:
             return LEFT
         after = self.replay.play(edits)
         unsure = abs(self.replay.play([slower(edit) for edit in edits]).mean_ns / after.mean_ns - 1) if grows else 0.0
-        if unsure > APART:
+        if unsure > APART - 1:
             return "how long kernels take with more work does not show at this batch size"
         return self.predicted(after, edits, unsure)
 
@@ -77,13 +79,17 @@ class Replayed:
         mean = around(after.mean_ns / 1e9, before.mean_ns / 1e9, varies, model)
         median = around(after.median_ns / 1e9, before.median_ns / 1e9, varies, model)
         now = before.mean_ns / 1e9
+        unseen = self.replay.loader_unseen and mean.likely < UNSEEN * now
+        if unseen:
+            mean = replace(mean, high=max(mean.high, UNSEEN * now))
+            median = replace(median, high=max(median.high, UNSEEN * before.median_ns / 1e9))
         return Predicted(
             step_time_s=median,
             step_time_mean_s=mean,
             speedup=Estimate(now / mean.high, now / mean.likely, now / mean.low),
             per="sample" if after.scale != 1.0 else "step",
             source="replay",
-            rests_on=assumed(edits),
+            rests_on=(*assumed(edits), *((KEEPS_UP,) if unseen else ())),
             gpu_idle_share=after.gpu_idle_share,
         )
 

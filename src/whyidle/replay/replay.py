@@ -28,10 +28,11 @@ ALIKE: Final = 0.5  # of its part of all time: what is changed has that part of 
 class Replay:
     """The replay of a run: of all its ranks, as far as they were recorded."""
 
-    def __init__(self, chosen: Chosen, late_ranks: str = "") -> None:
+    def __init__(self, chosen: Chosen, late_ranks: str = "", workers: int | None = None, prefetch: int = 2) -> None:
         self.chosen, self.late_ranks = chosen, late_ranks
         self.graphs = [
-            build(a, low, high) for a, low, high in zip(chosen.analyses, chosen.low, chosen.high, strict=True)
+            build(a, low, high, workers, prefetch)
+            for a, low, high in zip(chosen.analyses, chosen.low, chosen.high, strict=True)
         ]
         self.selections = [Selection(a) for a in chosen.analyses]
 
@@ -74,6 +75,11 @@ class Replay:
         """Say whether ranks of the job are missing: what is waited for them then stays as it is."""
         sizes = [a.t.trace.world_size or 1 for a in self.chosen.analyses]
         return max(sizes, default=1) > len(self.graphs)
+
+    @property
+    def loader_unseen(self) -> bool:
+        """Say whether batches come from a loader of which nobody knows how fast it is."""
+        return any(g.loader is not None and g.loader.unseen for g in self.graphs)
 
     @cached_property
     def refused(self) -> str:
@@ -134,8 +140,13 @@ def evening(edit: Edit) -> Release:
 
 def replay_of(measured: Measured) -> Replay:
     """Return the replay of a run; `refused` says whether it can be used."""
-    late = measured.measurements
-    return Replay(choose(measured.analyses), str(late.one("late_ranks").value) if "late_ranks" in late else "")
+    m = measured.measurements
+    return Replay(
+        choose(measured.analyses),
+        str(m.one("late_ranks").value) if "late_ranks" in m else "",
+        int(m.get("num_workers", 0)) or None,  # batches that no worker makes are no part of the loader's loop
+        int(m.get("prefetch_factor", 2)),
+    )
 
 
 def identity(a: Analysis) -> tuple[Floats64, Floats64]:
