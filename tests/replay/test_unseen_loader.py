@@ -7,7 +7,7 @@ import pytest
 from tests.traces import Recording
 from whyidle.model.finding import Edit
 from whyidle.replay.choose import choose
-from whyidle.replay.price import KEEPS_UP, UNSEEN, Replayed
+from whyidle.replay.pricer import KEEPS_UP, UNSEEN, Replayed
 from whyidle.replay.replay import Replay
 
 NEXT = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
