@@ -168,3 +168,14 @@ def test_what_a_quicker_host_assumes_is_not_told_as_workers_that_slow_it_down():
         "workers make the host's own work 8% slower",
         "60% of the host's own work is left",
     )
+
+
+def test_how_much_workers_slow_a_host_down_is_part_of_the_range(launches):
+    wait = Edit("scale_host", {"cause": "python"}, {"factor": 0.0})
+    beside = Edit("scale_host", {"cause": "host"}, {"factor": 1.08, "prior": 1.0})
+    measured = replace(beside, coefficients={"factor": 1.08})
+    price = Replayed(launches).price
+    assumed_, known = (price([wait, edit]).step_time_mean_s for edit in (beside, measured))
+    assert assumed_.likely == known.likely
+    more = launches.play([wait, replace(beside, coefficients={"factor": 1.16})]).mean_ns / 1e9
+    assert assumed_.high >= more > known.high

@@ -38,9 +38,6 @@ MODEL: Final[Mapping[str, float]] = {
 PRIOR: Final = 0.6
 PRIOR_LEAST: Final = 0.03
 PRIOR_MOST: Final = 0.25
-# Of the saving, what is not known of how much slower the rest gets: host work by 1.08 and 1.19 in two real pairs of
-# jobs that save a third of the step with workers.
-SLOWER: Final = 0.10
 
 
 def model_error(edits: Iterable[Edit]) -> float:
@@ -55,7 +52,7 @@ def prior_error(edit: Edit) -> float:
         return 0.0
     left = edit.coefficients.get("factor", 0.0)
     if not 0 <= left < 1:
-        return SLOWER
+        return PRIOR_LEAST
     return min(max(PRIOR * left / (1 - left), PRIOR_LEAST), PRIOR_MOST)
 
 
