@@ -31,7 +31,7 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, ...], dict[str, str]]:
-    """Return findings with what each of their fixes is worth alone, and of rules without such a fix why."""
+    """Return findings with what each of their fixes is worth alone, the best first; of rules without such a fix why."""
     found, why = [], {}
     for finding in findings:
         never = pricer.why_not(finding.rule)
@@ -42,7 +42,7 @@ def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, 
         ]
         if fixes and not any(fix.predicted for fix in fixes):
             why[finding.rule] = next(one for one in worth if isinstance(one, str))
-        found.append(replace(finding, fixes=tuple(fixes)))
+        found.append(replace(finding, fixes=tuple(sorted(fixes, key=lambda fix: -gain(fix, pricer.mean_s)))))
     return tuple(found), why
 
 
@@ -82,7 +82,7 @@ def sequence(findings: Sequence[Finding], pricer: Pricer) -> tuple[Applied, ...]
         width = math.hypot(width, pricer.unsure(first.choice.fix.edits) * first.saved)
         tried = on_top(left, made, now, pricer)
         then = max(tried, key=lambda one: one.saved).choice.finding.rule if tried else ""
-        predicted = within(first.predicted, pricer.mean_s, width, pricer.unsure(made))
+        predicted = within(first.predicted, pricer.mean_s, width, pricer.unsure(made)) if chosen else first.predicted
         share = first.saved / pricer.mean_s
         chosen.append(Applied(first.choice.finding.rule, first.choice.fix.title, predicted, share, then))
     return tuple(chosen)
@@ -120,14 +120,15 @@ def within(predicted: Predicted, before: float, width: float, model: float) -> P
 
 def best(finding: Finding, before: float) -> Fix | None:
     """Return the fix of a finding that is worth most for its effort; None if none is predicted to save anything."""
+    fix = max(finding.fixes, key=lambda fix: gain(fix, before), default=None)
+    return fix if fix is not None and gain(fix, before) > 0 else None
 
-    def worth(fix: Fix) -> float:
-        if fix.predicted is None:
-            return 0.0
-        return (before - fix.predicted.step_time_mean_s.likely) * fix.applies / EFFORT_COST[fix.effort]
 
-    fix = max(finding.fixes, key=worth, default=None)
-    return fix if fix is not None and worth(fix) > 0 else None
+def gain(fix: Fix, before: float) -> float:
+    """Return what a fix saves of the mean step for its effort, s; 0 where that is not known."""
+    if fix.predicted is None:
+        return 0.0
+    return (before - fix.predicted.step_time_mean_s.likely) * fix.applies / EFFORT_COST[fix.effort]
 
 
 def asked(rules: Sequence[str], findings: Sequence[Finding], pricer: Pricer) -> Asked:

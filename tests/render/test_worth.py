@@ -115,9 +115,9 @@ def test_where_no_step_time_is_known_the_speedup_is_told(predicted: Report) -> N
 
 def test_a_replayed_step_that_differs_from_the_recorded_one_is_told(one_predicted: Report) -> None:
     assert "predicted:" not in render(one_predicted)
-    prediction = replace(of(one_predicted), step_time_s=0.2)
+    prediction = replace(of(one_predicted), step_time_mean_s=0.2)
     text = render(replace(one_predicted, prediction=prediction))
-    assert "predicted: a step takes 200 ms replayed as it is, 176 ms recorded" in text
+    assert "predicted: the mean step takes 200 ms replayed as it is, 178 ms recorded" in text
 
 
 def test_ranks_that_were_not_recorded_are_told(one_predicted: Report) -> None:
@@ -217,7 +217,7 @@ def test_nothing_to_do(predicted: Report, healthy: Report) -> None:
     finding = predicted.findings[0]
     fix = replace(finding.fixes[0], predicted=Predicted(same, same, Estimate(0.99, 1.0, 1.01)))
     report = replace(predicted, findings=(replace(finding, fixes=(fix,)),), prediction=none)
-    assert "No fix of these that could be predicted makes the step faster." in render(report)
+    assert "No fix of these that could be predicted makes the step 1% shorter." in render(report)
     busy = replace(report, summary=replace(report.summary, gpu_idle_share=0.021, idle_by_cause={"gc": 0.021}))
     assert "Do nothing: the GPU is the limit (2% idle)." in render(busy)
     healthy = replace(healthy, warnings=(), prediction=none)

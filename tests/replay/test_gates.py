@@ -38,7 +38,7 @@ def test_steps_that_follow_each_other_are_replayed() -> None:
     ("recording", "said"),
     [
         (steps([1, 2]), "2 steps follow each other"),
-        (steps([1, 3, 5, 7]), "1 step"),
+        (steps([1, 3, 5, 7]), "1 step was recorded"),
         (Recording().kernel(10, 500, 5).kernel(510, 900, 20), "no marks of steps"),
     ],
 )

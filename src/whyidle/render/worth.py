@@ -25,7 +25,7 @@ from whyidle.model.finding import (
 from whyidle.render.lines import hang
 from whyidle.render.words import change, clean, duration, money, percent, times
 
-DIFFER = 0.05  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
+DIFFER = 0.02  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
 GONE = "not found in this recording"
 _DASH = "\N{EN DASH}"
 
@@ -56,19 +56,28 @@ def now(report: Report) -> tuple[float, float]:
     return median, (told and told.step_time_mean_s) or summary.step_time_mean_s or median
 
 
-def steps(before: tuple[float, float], predicted: Predicted) -> str:
+def steps(before: tuple[float, float], predicted: Predicted, *, of_mean: bool | None = None) -> str:
     """Return "176 → 117 ms/step": the median, or the mean where a change of pauses shows only there.
 
     Args:
         before: median and mean step before the change, in s.
         predicted: after it.
+        of_mean: tell the mean in any case, or the median; by default that which the speedup fits.
     """
     median, mean = predicted.step_time_s.likely, predicted.step_time_mean_s.likely
     if not (before[0] and before[1] and median > 0 and mean > 0):
         return ""
-    of_mean = abs((before[0] / median) / (before[1] / mean) - 1) > DIFFER
+    of_mean = differs(before, predicted) if of_mean is None else of_mean
     text = f"mean {change(before[1], mean)}" if of_mean else change(before[0], median)
     return f"{text} per batch of today" if predicted.per == "sample" else f"{text}/step"
+
+
+def differs(before: tuple[float, float], predicted: Predicted) -> bool:
+    """Say whether the median step changes by another factor than the mean, of which the speedup is."""
+    median, mean = predicted.step_time_s.likely, predicted.step_time_mean_s.likely
+    if not (before[0] and before[1] and median > 0 and mean > 0):
+        return False
+    return abs((before[0] / median) / (before[1] / mean) - 1) > DIFFER
 
 
 def faster(predicted: Predicted, *, doubt: bool = True) -> str:
@@ -102,7 +111,8 @@ def dollars(predicted: Predicted, report: Report) -> str:
 def limit(applied: Applied, summary: Summary) -> str:
     """Return what limits the job once this fix and those before it are made."""
     idle = applied.predicted.gpu_idle_share
-    left = "" if idle is None else f" ({percent(idle)} idle)"
+    more = idle is not None and idle > (summary.gpu_idle_share or 0.0) + HEALTHY_IDLE
+    left = "" if idle is None else f" ({percent(idle)} idle{', as the GPU has less to do' if more else ''})"
     if applied.then:
         return f"the next limit is {clean(applied.then)}{left}"
     if idle is not None and idle < HEALTHY_IDLE:
@@ -149,9 +159,10 @@ def order(report: Report, width: int, most: int | None) -> Iterator[Text]:
     shown = sequence if most is None else sequence[:most]
     size = max(len(clean(applied.rule)) for applied in sequence)
     before = now(report)
-    for index, applied in enumerate(shown):
+    of_mean = any(differs(before, applied.predicted) for applied in sequence)  # all alike, so that each begins where
+    for index, applied in enumerate(shown):  # the one before it ended
         head = Text.assemble((f"  {'then' if index else 'first':<7}", "dim"), f"{clean(applied.rule):<{size}}  ")
-        yield from hang(head, Text(steps(before, applied.predicted) or _saved(applied)), width)
+        yield from hang(head, Text(steps(before, applied.predicted, of_mean=of_mean) or _saved(applied)), width)
         before = applied.predicted.step_time_s.likely, applied.predicted.step_time_mean_s.likely
     if shown and len(sequence) > len(shown):
         yield Text(f"  and {len(sequence) - len(shown)} more: --all", style="dim")
@@ -200,7 +211,7 @@ def _nothing(report: Report, width: int) -> Iterator[Text]:
     if idle is not None and idle < HEALTHY_IDLE and _computes(report.summary) and told:
         text = f"Do nothing: the GPU is the limit ({percent(idle)} idle)."
     elif replayed:
-        text = "No fix of these that could be predicted makes the step faster."
+        text = "No fix of these that could be predicted makes the step 1% shorter."
     else:
         return
     yield Text()

@@ -44,8 +44,9 @@ def choose(analyses: Sequence[Analysis]) -> Chosen:
     if len(common) < FEWEST:
         if len(analyses) > 1 and max(map(len, numbers)) >= FEWEST:
             return choose([analyses[int(np.argmax([len(steps) for steps in numbers]))]])
-        said = f"{len(common)} steps follow each other" if common else "no step was recorded by all ranks"
-        return Chosen((), (), (), f"{said}, and a replay takes {FEWEST} or more: record five")
+        follow = "1 step was recorded" if len(common) == 1 else f"{len(common)} steps follow each other"
+        said = follow if common else "no step was recorded by all ranks"
+        return Chosen((), (), (), f"{said}, and a replay takes {FEWEST} or more that follow each other: record five")
     lows = [int(np.flatnonzero(a.t.steps.number == common[0])[0]) for a in analyses]
     highs = [int(np.flatnonzero(a.t.steps.number == common[-1])[0]) + 1 for a in analyses]
     work = sum(operations(a, low, high) for a, low, high in zip(analyses, lows, highs, strict=True))

@@ -17,6 +17,7 @@ from whyidle.replay.replay import Replay
 from whyidle.replay.select import replayable
 
 LEFT = "its time lies outside of the steps that were replayed"
+OVER = "is over once training has begun: no step to come is faster without it"
 KEEPS_UP = "the loader keeps up, which nobody saw since it was never waited for"
 # Of the step: the pace of a loader that was never waited for, taken as anything from that of the steps to 20 times as
 # fast, all ratios alike (judgement), is slower than this with a probability of 10%: the end of an interval of 80%.
@@ -67,8 +68,8 @@ class Replayed:
             return "how long kernels take with more work does not show at this batch size"
         return self.predicted(after, edits, unsure)
 
-    def why_not(self, rule: str) -> str:  # noqa: ARG002 - what a trace has no timeline of, edits tell
-        return ""
+    def why_not(self, rule: str) -> str:
+        return OVER if rule == "pause.startup" else ""
 
     def unsure(self, edits: Sequence[Edit]) -> float:
         return WIDTH * model_error(edits)
