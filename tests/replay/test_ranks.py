@@ -11,6 +11,7 @@ from whyidle import replay
 from whyidle.measure import measure
 from whyidle.model.evidence import Run, Trace
 from whyidle.model.finding import Edit
+from whyidle.replay.ranks import shifts
 
 STRAGGLER = Edit("scale_device", {"class": "collective_wait"}, {"factor": 0.0})
 SHARED = Edit("scale_device", {"class": "collective_wait", "to": "mean"}, {"factor": 0.0})
@@ -77,3 +78,9 @@ def test_a_rank_alone_keeps_what_it_waits() -> None:
     assert not alone.refused
     assert alone.local
     assert alone.base.median_ns * US == pytest.approx(761, abs=2)
+
+
+def test_clocks_of_ranks_that_share_no_collective_with_the_first() -> None:
+    """They are set by ranks that do, and else by each other."""
+    ended = [{0: 5.0, 1: 7.0}, {1: 10.0, 2: 14.0}, {3: 1.0, 4: 9.0}]
+    assert shifts(ended, 5) == [0.0, 2.0, 6.0, 0.0, 8.0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from whyidle.measure import names
-from whyidle.measure.rows import Index
+from whyidle.measure.rows import Index, among
 from whyidle.model.evidence import Kind
 from whyidle.model.intervals import Intervals, overlap
 from whyidle.replay.engine import Played
@@ -58,6 +58,7 @@ class Path:
         self.time: dict[str, float] = {}
         self.host: list[tuple[int, int, float]] = []  # recorded [start, end) of host work, and what is left of it, ns
         self.work = kinds(g, selection)
+        self.allocates = among(g.call, selection.a.host.slices["allocator"])
         self.previous, self.behind = before(g), before_on_stream(g)
         self.node_of = np.searchsorted(g.first, np.arange(len(g.row)), "right") - 1
 
@@ -86,7 +87,7 @@ class Path:
         if target == EVERY_STREAM:
             target = latest(g, p, node)
         if target >= 0 and p.ended[target] + g.ret[node] >= done - EQUAL:
-            self.add("sync_return", float(g.ret[node]))
+            self.add("allocator" if self.allocates[node] else "sync_return", float(g.ret[node]))
             return -1, target
         if room >= 0 and p.ended[room] >= done - EQUAL:
             return -1, room
@@ -94,7 +95,7 @@ class Path:
             earlier = int(self.previous[node])
             self.add("data_wait", done - (float(p.returned[earlier]) if earlier >= 0 else 0.0) - float(g.gap[node]))
         else:
-            self.add("dispatch", float(g.own[node]))
+            self.add("allocator" if self.allocates[node] else "dispatch", float(g.own[node]))
         return self.host_before(node), -1
 
     def host_before(self, node: int) -> int:

@@ -97,8 +97,8 @@ def scale_host(g: Graph, parts: Sequence[tuple[Intervals, float]]) -> None:
     g.gap[main] *= np.where(before > 0, gap / np.maximum(before, 1), 1.0)[main]
     lasted = g.stop - g.start
     share = np.where(lasted > 0, (left(g.stop) - left(g.start)) / np.maximum(lasted, 1), 1.0)
-    launches = main & (g.kind == Node.CALL) & (np.diff(g.first) > 0)
-    g.own[launches] *= share[launches]
+    calls = main & (g.kind == Node.CALL)
+    g.own[calls] *= share[calls]
     takes = np.flatnonzero(main & (g.kind == Node.TAKE))
     if len(takes):
         if g.loader is None:

@@ -46,16 +46,16 @@ def play(g: Graph, meets: Container[int] = ()) -> Meeting:
     clocks = [0.0] * (int(g.thread.max(initial=0)) + 1)
     stream, latency, spacing = g.stream.tolist(), g.latency.tolist(), g.spacing.tolist()
     dependency, lag, duration = g.dependency.tolist(), g.lag.tolist(), g.duration.tolist()
-    begun = (g.start - g.origin).astype(np.float64).tolist()
+    begun, over = ((times - g.origin).astype(np.float64).tolist() for times in (g.start, g.stop))
     nodes = zip(
         g.kind.tolist(), g.thread.tolist(), g.gap.tolist(), g.own.tolist(), g.target.tolist(), g.ret.tolist(),
-        g.back.tolist(), g.follows.tolist(), g.first[:-1].tolist(), g.first[1:].tolist(), strict=True,
+        g.back.tolist(), g.room.tolist(), g.follows.tolist(), g.first[:-1].tolist(), g.first[1:].tolist(), strict=True,
     )  # fmt: skip
     mark, batches = int(Node.MARK), int(Node.TAKE)
-    for node, (kind, thread, gap, own, target, ret, back, follows, first, after) in enumerate(nodes):
+    for node, (kind, thread, gap, own, target, ret, back, room, follows, first, after) in enumerate(nodes):
         now = clocks[thread] + gap
         if follows >= 0:  # as far behind the main thread as it was
-            now = max(clocks[thread], returned[follows] + begun[node] - begun[follows])
+            now = max(clocks[thread], returned[follows] + begun[node] - over[follows])
         for j in range(first, after):
             line = stream[j]
             at = now + latency[j]
@@ -74,6 +74,7 @@ def play(g: Graph, meets: Container[int] = ()) -> Meeting:
             batch += 1
         else:
             now += own
+        now = max(now, room)
         if back >= 0 and ended[back] > now:
             now = ended[back]
         if target >= 0:

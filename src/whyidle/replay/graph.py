@@ -9,6 +9,7 @@ before the host has to wait (queue.py). docs/method.md (Replay) has the rules.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -17,14 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.host import MAIN_SHARE
 from whyidle.measure.input import kinds_of_loader
-from whyidle.measure.rows import Index, distinct
-from whyidle.model.evidence import Floats64, Ints
+from whyidle.measure.rows import Index, among, distinct, together
+from whyidle.model.evidence import Floats64, HostSlices, Ints
+from whyidle.model.intervals import overlap, union
 from whyidle.replay.loader import Loader
 from whyidle.replay.operations import Operations
 from whyidle.replay.queue import Queue, calibrate
 from whyidle.replay.waits import waits
 
+BESIDE: Final = 0.01  # of a thread's calls that may lie beside those of the thread with which it takes turns (method)
 RESUMED: Final = 50_000  # ns: a second thread that rests so long goes on when the main thread has come so far
 
 
@@ -56,7 +60,7 @@ class Graph:
     own: Floats64  # what the call takes itself, without waiting
     target: Index  # the operation that it waits for; -1 none, EVERY_STREAM
     ret: Floats64  # from the end of that to its return
-    follows: Index  # node of the main thread whose progress lets it go on; -1 none
+    follows: Index  # node of the main thread whose return lets it go on; -1 none
     # operations, by node, in the order of their start
     first: Index  # of each node the place of its first operation; one more than nodes
     row: Index  # row of DeviceSlices
@@ -68,6 +72,7 @@ class Graph:
     duration: Floats64
     began: Ints  # in the recording
     back: Index  # of each node the operation that has to have ended for its launch to find room; -1 none
+    room: Floats64  # of each node when what was launched before `origin` left room for its launch; -inf none
     tails: Floats64  # by stream: when what was launched before `origin` ends, from `origin`
     streams: tuple[tuple[int, int], ...]  # (device, stream)
     loader: Loader | None = None  # None: batches take as long as they did
@@ -101,7 +106,7 @@ def build(a: Analysis, low: int, high: int, workers: int | None = None, prefetch
     start, stop, kind, call, thread = start[order], stop[order], kind[order], call[order], thread[order]
     begins, took = own_time(start, stop, thread, origin)
     ops = Operations.of(a, call, np.flatnonzero(kind == Node.CALL), origin)
-    queue, back, held = calibrate(a.t, call, ops.first, ops.row, ops.stream)
+    queue, back, room, held = calibrate(a.t, call, ops)
     own = np.where(np.isnan(held), took.astype(np.float64), held)
     target, ret, own = waits(a, call, own, ops)
     taken = [
@@ -111,27 +116,40 @@ def build(a: Analysis, low: int, high: int, workers: int | None = None, prefetch
     return Graph(
         a.t.trace.rank, origin, end, tuple(map(int, steps.number[low:high])), queue,
         kind, thread, call, start, stop, begins, (start - np.minimum(begins, start)).astype(np.float64),
-        own, target, ret, resumption(thread, start, begins),
+        own, target, ret, resumption(thread, start, stop, begins),
         ops.first, ops.row, ops.stream, ops.latency, ops.spacing, ops.dependency, ops.lag, ops.duration, ops.began,
-        back, ops.tails, ops.streams, Loader.of(taken, workers, prefetch) if taken else None,
+        back, room - origin, ops.tails, ops.streams, Loader.of(taken, workers, prefetch) if taken else None,
     )  # fmt: skip
 
 
 def threads_of(a: Analysis, origin: int, end: int) -> tuple[Index, NDArray[np.int64]]:
     """Return the calls that launch or wait, in order, and for each the number of its logical thread.
 
-    The main thread and autograd's take turns, so their calls are one sequence. Other threads (that copy ahead, that
-    log) go their own way.
+    The main thread and autograd's take turns, so their calls are one sequence; so are those of any other thread that
+    launches as much and takes turns, as where operators were not recorded. Others (that copy ahead, that log) go their
+    own way.
     """
     t, h = a.t, a.t.host
-    crew = list(dict.fromkeys(thread for device in a.devices for thread in device.crew))
-    driving = a.host.waiting[np.isin(h.thread[a.host.waiting], crew)]
-    calls = distinct(np.concatenate((t.launching, driving)))
+    number = {thread: 0 for device in a.devices for thread in device.crew}
+    standing = together(a.host.waiting, a.host.slices["allocator"])
+    calls = together(t.launching, standing)
     calls = calls[(h.start[calls] >= origin) & (h.start[calls] < end)]
-    number = dict.fromkeys(crew, 0)
-    for thread in distinct(h.thread[calls]):
-        number.setdefault(int(thread), len(set(number.values()) | {0}))
+    launching = among(calls, t.launching)
+    threads, count = np.unique(h.thread[calls[launching]], return_counts=True)
+    for thread, many in sorted(zip(threads.tolist(), count.tolist(), strict=True), key=lambda one: -one[1]):
+        if thread not in number:
+            turns = many * MAIN_SHARE >= launching.sum() and takes_turns(h, calls, thread, number)
+            number[thread] = 0 if turns else len(set(number.values()) | {0})
+    calls = calls[launching | np.isin(h.thread[calls], [thread for thread, line in number.items() if line == 0])]
     return calls, np.array([number[int(thread)] for thread in h.thread[calls]], np.int64)
+
+
+def takes_turns(h: HostSlices, calls: Index, thread: int, number: Mapping[int, int]) -> bool:
+    """Say whether a thread calls while none of those that count as one does."""
+    one = calls[np.isin(h.thread[calls], [other for other, line in number.items() if line == 0])]
+    mine = calls[h.thread[calls] == thread]
+    beside = overlap(h.start[mine], h.end[mine], union(h.start[one], h.end[one])) > 0
+    return float(beside.mean()) <= BESIDE
 
 
 def batches(a: Analysis, origin: int, end: int, calls: Index) -> Index:
@@ -162,14 +180,17 @@ def own_time(start: Ints, stop: Ints, thread: NDArray[np.int64], origin: int) ->
     return begins, own
 
 
-def resumption(thread: NDArray[np.int64], start: Ints, begins: Ints) -> Index:
-    """Return for each node of a second thread that had rested the last node of the main thread before it, else -1.
+def resumption(thread: NDArray[np.int64], start: Ints, stop: Ints, begins: Ints) -> Index:
+    """Return for each node of a second thread that had rested the main thread's last that had returned, else -1.
 
-    Such threads copy or log what the main thread has made, or what it will need: they keep pace with it.
+    Such threads copy or log what the main thread has made, or what it will need: they keep pace with it. A call in
+    which the main thread stands meanwhile does not hold them up.
     """
     follows = np.full(len(start), -1, np.intp)
     main = np.flatnonzero(thread == 0)
     rested = np.flatnonzero((thread != 0) & (start - begins > RESUMED))
     if len(main) and len(rested):
-        follows[rested] = main[np.maximum(np.searchsorted(main, rested) - 1, 0)]
+        over = np.maximum.accumulate(stop[main])
+        follows[rested] = main[np.maximum(np.searchsorted(over, start[rested], "right") - 1, 0)]
+        follows[rested] = np.minimum(follows[rested], main[np.maximum(np.searchsorted(main, rested) - 1, 0)])
     return follows

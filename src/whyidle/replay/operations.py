@@ -46,6 +46,8 @@ class Operations:
     ended: Ints
     tails: Floats64
     streams: tuple[tuple[int, int], ...]
+    backlog: Index  # rows of what was launched before the replay begins
+    backlog_stream: Index
 
     @classmethod
     def of(cls, a: Analysis, call: Index, calls: Index, origin: int) -> Operations:
@@ -57,33 +59,39 @@ class Operations:
         pairs, stream = np.unique(np.stack((d.device.astype(np.int64), d.stream)), axis=1, return_inverse=True)
         stream = stream.reshape(-1).astype(np.intp)
         node = np.where(t.launch >= 0, node_of[t.launch], -1)
-        node = carried(node, t.launch, stream, d.start, origin)
+        node = carried(node, t.launch, stream, d.start, origin, calls, h.start[call[calls]])
         rows = np.flatnonzero(used & (node >= 0))
         rows = rows[np.lexsort((d.start[rows], node[rows]))]
-        earlier = np.flatnonzero(used & (node < 0) & (d.start < d.start[rows[0]] if len(rows) else used))
+        earlier = np.flatnonzero(used & (node < 0) & (pick(h.start, t.launch, origin - 1) < origin))
+        backlog_stream = stream[earlier]
         tails = np.zeros(pairs.shape[1])
         np.maximum.at(tails, stream[earlier], (d.end[earlier] - origin).astype(np.float64))
         stream, node = stream[rows], node[rows]
         began, ended = d.start[rows], d.end[rows]
-        before = ended_before(stream, ended, tails, origin)
+        before = ended_before(stream, np.arange(len(rows)), ended, tails, origin)
         launched = t.launch[rows]
         issued = pick(h.start, launched, np.iinfo(np.int64).min // 2)
-        latency, spacing, idle = delays(d.kind[rows], launched, issued, began, before)
+        idle_since = ended_before(d.device[rows].astype(np.intp), began, ended, np.zeros(0), origin)
+        usual = typical_latency(d.kind[rows], launched, issued, began, np.maximum(before, idle_since))
+        latency, spacing, idle = delays(usual, launched, issued, began, before)
         dependency, lag = dependencies(a, launched, stream, d.device[rows], began, ended, idle)
         waited = dependency >= 0
-        usual = typical_latency(d.kind[rows], launched, issued, began, before)
         binding = waited & (idle > UNEXPLAINED)
         latency = np.where(binding, np.minimum(latency, usual), latency)
         spacing = np.where(binding, typical_spacing(began - before, issued > before), spacing)
         first = np.searchsorted(node, np.arange(len(call) + 1))
         return cls(
             first, rows, stream, latency, spacing, dependency, lag, (ended - began).astype(np.float64), began, ended,
-            tails, tuple((int(device), int(number)) for device, number in pairs.T),
+            tails, tuple((int(device), int(number)) for device, number in pairs.T), earlier, backlog_stream,
         )  # fmt: skip
 
 
-def carried(node: Index, launch: Index, stream: Index, start: Ints, origin: int) -> Index:
-    """Return the node of each operation: where its launch was not recorded, that of the one before it on its stream."""
+def carried(node: Index, launch: Index, stream: Index, start: Ints, origin: int, calls: Index, called: Ints) -> Index:
+    """Return the node of each operation: where its launch was not recorded, that of the one before it on its stream.
+
+    Of a stream of which no launch was recorded it is the last call before it. What began on a stream before anything
+    whose launch is known had been launched before the replay begins.
+    """
     lost = (launch < 0) & (start >= origin)
     if not lost.any():
         return node
@@ -91,24 +99,32 @@ def carried(node: Index, launch: Index, stream: Index, start: Ints, origin: int)
     for line in distinct(stream[lost]):
         mine = np.flatnonzero(stream == line)
         mine = mine[np.argsort(start[mine], kind="stable")]
+        if (node[mine] < 0).all() and (launch[mine] < 0).all() and len(calls):
+            place = np.searchsorted(called, start[mine], "right") - 1
+            node[mine] = np.where(lost[mine] & (place >= 0), calls[np.maximum(place, 0)], -1)
+            continue
         known = np.maximum.accumulate(node[mine])
         node[mine] = np.where(lost[mine], known, node[mine])
     return node
 
 
-def ended_before(stream: Index, ended: Ints, tails: Floats64, origin: int) -> Ints:
-    """Return for each operation when the one before it on its stream ended."""
-    before = np.empty(len(stream), np.int64)
-    for line in distinct(stream):
-        mine = np.flatnonzero(stream == line)
-        begins = origin + int(tails[line])
+def ended_before(line: Index, order: Ints, ended: Ints, tails: Floats64, origin: int) -> Ints:
+    """Return for each operation when those before it on its line had ended: a stream, or a whole device."""
+    before = np.empty(len(line), np.int64)
+    for one in distinct(line):
+        mine = np.flatnonzero(line == one)
+        mine = mine[np.argsort(order[mine], kind="stable")]
+        begins = origin + int(tails[one]) if one < len(tails) else origin
         before[mine] = np.concatenate(([begins], np.maximum.accumulate(ended[mine])[:-1]))
     return before
 
 
-def typical_latency(kind: NDArray[np.uint8], launched: Index, issued: Ints, began: Ints, before: Ints) -> Floats64:
-    """Return for each operation what one of its kind takes from its launch to its start on an idle stream, ns."""
-    alone = (launched >= 0) & (issued >= before) & (began >= issued)
+def typical_latency(kind: NDArray[np.uint8], launched: Index, issued: Ints, began: Ints, idle_since: Ints) -> Floats64:
+    """Return for each operation what one of its kind takes from its launch to its start on an idle device, ns.
+
+    Where only its stream is idle, it may wait for another stream: collectives do, that are launched far ahead.
+    """
+    alone = (launched >= 0) & (issued >= idle_since) & (began >= issued)
     usual = np.full(len(kind), float(LATENCY))
     for one in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET):
         took = (began - issued)[alone & (kind == one)]
@@ -124,7 +140,7 @@ def typical_spacing(spacing: Ints, launched_late: Mask) -> float:
 
 
 def delays(
-    kind: NDArray[np.uint8], launched: Index, issued: Ints, began: Ints, before: Ints
+    usual: Floats64, launched: Index, issued: Ints, began: Ints, before: Ints
 ) -> tuple[Floats64, Floats64, Ints]:
     """Return the latency and the spacing of each operation, and how much later it began than these two explain, ns.
 
@@ -132,7 +148,6 @@ def delays(
     before it still runs, but so late that its latency outlasts that, was not queued: what it leaves idle is no spacing,
     and a faster host would fill it.
     """
-    usual = typical_latency(kind, launched, issued, began, before)
     late = (launched >= 0) & (issued + usual >= before + SPACING)
     took = np.maximum(began - issued, 0).astype(np.float64)
     latency = np.where(late, took, np.minimum(took, usual))
@@ -176,10 +191,13 @@ def asked_for(
     t, h = a.t, a.t.host
     records, waits_ = t.host_like(EVENT_RECORD, Kind.RUNTIME), t.host_like(STREAM_WAIT, Kind.RUNTIME)
     order = np.flatnonzero(launched >= 0)
+    others = [order[device[order] == one] for one in range(int(device.max(initial=-1)) + 1)]
+    begins = [run_starts(stream[mine]) for mine in others]
     found: list[tuple[int, int]] = []
     if not len(waits_) or not len(records) or not len(order):
         return found
     issued, thread = h.start[launched[order]], h.thread[launched[order]]
+    by_device = [h.start[launched[mine]] for mine in others]
     for line in distinct(h.thread[waits_]):
         mine = order[thread == line]
         mine_issued = issued[thread == line]
@@ -190,9 +208,17 @@ def asked_for(
             if record < 0 or following >= len(mine):
                 continue
             j = int(mine[following])
-            place = int(np.searchsorted(issued, recorded[record])) - 1
-            while place >= 0 and (stream[order[place]] == stream[j] or device[order[place]] != device[j]):
-                place -= 1
-            if place >= 0 and order[place] < j:
-                found.append((j, int(order[place])))
+            mates = others[device[j]]
+            place = int(np.searchsorted(by_device[device[j]], recorded[record])) - 1
+            if place >= 0 and stream[mates[place]] == stream[j]:
+                place = int(begins[device[j]][place]) - 1
+            if place >= 0 and mates[place] < j:
+                found.append((j, int(mates[place])))
     return found
+
+
+def run_starts(stream: Index) -> Index:
+    """Return for each operation the place of the first of those on its stream that follow each other up to it."""
+    places = np.arange(len(stream))
+    begins = np.concatenate(([True], stream[1:] != stream[:-1]))[: len(stream)]
+    return np.maximum.accumulate(np.where(begins, places, 0))

@@ -14,7 +14,7 @@ from whyidle.model.intervals import clip, union
 from whyidle.replay.engine import Played
 from whyidle.replay.graph import Graph
 
-BACKLOG: Final = 0.02  # of the replay: work from before it, beyond which the first step is not its own
+BACKLOG: Final = 0.02  # of the recorded time: work from before it, beyond which the first step is not its own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ def outcome(graphs: Sequence[Graph], played: Sequence[Played], scale: float = 1.
     ends[-1] = max(float(ends[-1]), *(float(p.marks[-1]) for p in played))
     steps = np.diff(ends)
     backlog = max(float(g.tails.max(initial=0.0)) for g in graphs)
-    first = int(backlog > BACKLOG * float(ends[-1] - ends[0]) and len(steps) > 1)
+    first = int(backlog > BACKLOG * max(g.end - g.origin for g in graphs) and len(steps) > 1)
     idle = [share for g, p in zip(graphs, played, strict=True) for share in idle_shares(g, p)]
     return Outcome(steps, float(np.mean(idle)) if idle else None, scale, first)
 

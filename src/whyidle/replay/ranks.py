@@ -7,7 +7,7 @@ what is left of a collective once all have come is the shortest of its kernels.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -39,7 +39,7 @@ class Meetings:
 def meetings(analyses: Sequence[Analysis], graphs: Sequence[Graph]) -> Meetings:
     """Return what the ranks have in common; of a collective that some rank did not record, nothing."""
     found = Meetings([{} for _ in graphs], [], [])
-    shifts: list[list[float]] = [[] for _ in graphs]
+    ended: list[dict[int, float]] = []
     of_ranks = [operations(a, g) for a, g in zip(analyses, graphs, strict=True)]
     for key in dict.fromkeys(key for rank in of_ranks for key in rank):
         ranks = [place for place, rank in enumerate(of_ranks) if key in rank]
@@ -54,13 +54,30 @@ def meetings(analyses: Sequence[Analysis], graphs: Sequence[Graph]) -> Meetings:
             ]
             for place, j in zip(ranks, together, strict=True):
                 found.of[place][j] = len(found)
-            if ranks[0] == 0:
-                for place, end in zip(ranks, ends, strict=True):
-                    shifts[place].append(end - ends[0])
+            ended.append(dict(zip(ranks, ends, strict=True)))
             found.members.append(len(ranks))
             found.transfer.append(min(lengths))
-    found.shift = [float(np.median(mine)) if mine else 0.0 for mine in shifts]
+    found.shift = shifts(ended, len(graphs))
     return found
+
+
+def shifts(ended: Sequence[Mapping[int, float]], ranks: int) -> list[float]:
+    """Return each rank's time less that of the first, by when they leave the collectives that they share.
+
+    Ranks that share none with the first are set by those that do; of ranks that are not connected the first counts.
+    """
+    known = {0: 0.0}
+    while len(known) < ranks:
+        apart: dict[int, list[float]] = defaultdict(list)
+        for ends in ended:
+            base = next((place for place in ends if place in known), None)
+            if base is not None:
+                for place in ends.keys() - known.keys():
+                    apart[place].append(ends[place] - ends[base] + known[base])
+        known |= {place: float(np.median(mine)) for place, mine in apart.items()} or {
+            next(place for place in range(ranks) if place not in known): 0.0
+        }
+    return [known[place] for place in range(ranks)]
 
 
 def changed(meets: Meetings, graphs: Sequence[Graph]) -> Meetings:

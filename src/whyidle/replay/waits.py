@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from whyidle.measure import names
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.rows import Index, Mask, among
+from whyidle.measure.rows import Index, Mask, among, together
 from whyidle.measure.transfer import SMALL_BYTES
 from whyidle.model.evidence import Floats64, Ints
 from whyidle.replay.operations import Operations
@@ -36,7 +36,8 @@ def waits(a: Analysis, call: Index, own: Floats64, ops: Operations) -> tuple[Ind
     """
     h, t = a.t.host, a.t
     target, ret, own_ = np.full(len(call), -1, np.intp), np.zeros(len(call)), own.copy()
-    nodes = np.flatnonzero(among(call, a.host.waiting))
+    allocator = a.host.slices["allocator"]
+    nodes = np.flatnonzero(among(call, together(a.host.waiting, allocator)))
     if not len(nodes) or not len(ops.row):
         return target, ret, own_
     start, end = h.start[call[nodes]], h.end[call[nodes]]
@@ -45,10 +46,14 @@ def waits(a: Analysis, call: Index, own: Floats64, ops: Operations) -> tuple[Ind
     during = (last >= 0) & (ends > start) & (ends <= end + RETURN)
     waited: Mask = np.zeros(len(nodes), np.bool_)
     waited[:] = during.any(axis=0)
+    drained = ends.max(axis=0) <= end + RETURN
+    allocates = among(call[nodes], allocator)
+    waited &= ~allocates | drained
     latest = np.argmax(np.where(during, ends, -1), axis=0)
     target[nodes] = np.where(waited, last[latest, np.arange(len(nodes))], -1)
-    for place in np.flatnonzero(~waited & (end - start > LONG_WAIT)).tolist():
-        near = nearest(ops, int(nodes[place]), int(start[place]), int(end[place]))
+    by_end = np.argsort(ops.ended, kind="stable")
+    for place in np.flatnonzero(~waited & ~allocates & (end - start > LONG_WAIT)).tolist():
+        near = nearest(ops, by_end, int(nodes[place]), int(start[place]), int(end[place]))
         if near >= 0:
             target[nodes[place]], waited[place] = near, True
     copies, own_copy = copied(a, nodes, end, ops)
@@ -63,9 +68,11 @@ def waits(a: Analysis, call: Index, own: Floats64, ops: Operations) -> tuple[Ind
         would = int(last[ops.stream[behind], place]) if behind >= 0 else -1
         if would >= 0 and ops.ended[would] <= end[place] + RETURN:
             target[nodes[place]] = would
-    target[nodes[wide & (ends.max(axis=0) <= end + RETURN)]] = EVERY_STREAM
-    quick = float(np.median((end - start)[~waited])) if (~waited).any() else float(RETURN)
-    own_[nodes] = np.where(waited, np.minimum(own_[nodes], quick), own_[nodes])
+    target[nodes[(wide & drained) | (allocates & waited)]] = EVERY_STREAM
+    found_done = ~waited & ~allocates
+    quick = float(np.median((end - start)[found_done])) if found_done.any() else float(RETURN)
+    quick_ = np.where(allocates, ret[nodes], quick)
+    own_[nodes] = np.where(waited, np.minimum(own_[nodes], quick_), own_[nodes])
     return target, ret, own_
 
 
@@ -100,8 +107,10 @@ def queued_last(nodes: Index, ops: Operations) -> NDArray[np.intp]:
     return last
 
 
-def nearest(ops: Operations, node: int, start: int, end: int) -> int:
+def nearest(ops: Operations, by_end: Index, node: int, start: int, end: int) -> int:
     """Return the operation at whose end a call returns, of those launched before it; -1 none."""
-    ends = ops.ended[: ops.first[node + 1]]
-    close = np.flatnonzero((ends > max(start, end - NEAR_END)) & (ends <= end + RETURN))
-    return int(close[np.argmax(ends[close])]) if len(close) else -1
+    ends = ops.ended[by_end]
+    low, high = np.searchsorted(ends, (max(start, end - NEAR_END), end + RETURN), "right")
+    close = by_end[low:high]
+    close = close[close < ops.first[node + 1]]
+    return int(close[-1]) if len(close) else -1
