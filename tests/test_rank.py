@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyidle.model.finding import Estimate, Finding, Fix, Predicted, severity_of
-from whyidle.rank import rank
+from whyidle.model.finding import Edit, Estimate, Finding, Fix, Predicted, severity_of
+from whyidle.rank import asked, priced, rank, sequence
+from whyidle.replay.interval import ranged
 
 
 def finding(rule, lost, confidence=1.0, fixes=(("argument", 1.0),)):
@@ -86,3 +90,74 @@ def test_what_a_finding_saves():
 @given(st.permutations([finding(f"r{i}", lost) for i, lost in enumerate((0.3, 0.1, 0.1, 0.02, 0.5))]))
 def test_reports_do_not_depend_on_the_order_of_rules(findings):
     assert order(*findings) == ["r4", "r0", "r1", "r2", "r3"]
+
+
+@dataclass
+class Halves:
+    """Prices edits of a step of 1 s: each leaves `factor` of its own part of it, and is unsure by `off` of that."""
+
+    steps_differ: float = 0.05  # s, half the range that has nothing to do with fixes
+    mean_s: float = 1.0
+
+    def price(self, edits):
+        if any(edit.kind == "larger_batch" for edit in edits):
+            return "does not show"
+        saved = sum(1 - edit.coefficients["factor"] for edit in edits)
+        mean = ranged(1 - saved, math.hypot(self.steps_differ, self.unsure(edits) * saved))
+        return Predicted(mean, mean, Estimate(1 / mean.high, 1 / mean.likely, 1 / mean.low)) if edits else "nothing"
+
+    def unsure(self, edits):
+        return max((edit.coefficients["off"] for edit in edits), default=0.0)
+
+    def why_not(self, rule):
+        return "takes a trace" if rule == "trace" else ""
+
+
+def fixed(rule, saved, off=0.1, kind="scale_host"):
+    edit = Edit(kind, {"cause": rule}, {"factor": 1 - saved, "off": off})
+    return replace(finding(rule, saved), fixes=(Fix("title", "change", "argument", 1.0, edits=(edit,)),))
+
+
+def half(estimate):
+    return (estimate.high - estimate.low) / 2
+
+
+def test_the_first_of_the_order_is_as_unsure_as_it_is_alone():
+    pricer = Halves()
+    (found,), _ = priced([fixed("a", 0.3)], pricer)
+    (made,) = sequence([found], pricer)
+    alone = found.fixes[0].predicted
+    assert half(made.predicted.step_time_mean_s) == pytest.approx(half(alone.step_time_mean_s))
+    assert made.predicted.speedup.low == pytest.approx(alone.speedup.low)
+    assert made.predicted.speedup.high == pytest.approx(alone.speedup.high)
+
+
+def test_what_fixes_are_worth_together_is_no_surer_than_steps_are_alike():
+    pricer = Halves()
+    found, _ = priced([fixed("a", 0.3), fixed("b", 0.2, off=0.5)], pricer)
+    first, both = sequence(found, pricer)
+    parts = math.hypot(0.3 * 0.1, 0.2 * 0.5)
+    assert half(first.predicted.step_time_mean_s) == pytest.approx(math.hypot(0.05, 0.3 * 0.1))
+    assert half(both.predicted.step_time_mean_s) == pytest.approx(math.hypot(0.05, parts))
+
+
+def test_what_is_asked_and_cannot_be_told_is_not_counted_in_silence():
+    pricer = Halves()
+    nothing = replace(finding("nothing", 0.2), fixes=(Fix("title", "change", "code"),))
+    found, _ = priced(
+        [fixed("a", 0.3), nothing, fixed("larger", 0.2, kind="larger_batch"), fixed("trace", 0.1)], pricer
+    )
+    told = asked(["a", "nothing", "larger", "trace", "gone"], found, pricer)
+    assert told.predicted.step_time_mean_s.likely == pytest.approx(0.7)
+    assert told.why_not == (
+        "not found in this recording: gone; nothing is not counted: nothing; larger is not counted: does not show; "
+        "trace is not counted: takes a trace"
+    )
+    alone = asked(["larger"], found, pricer)
+    assert (alone.predicted, alone.why_not) == (None, "does not show")
+
+
+def test_all_findings_of_a_rule_that_is_asked_for_count():
+    pricer = Halves()
+    found, _ = priced([fixed("a", 0.3), fixed("a", 0.1)], pricer)
+    assert asked(["a"], found, pricer).predicted.step_time_mean_s.likely == pytest.approx(0.6)

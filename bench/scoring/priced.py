@@ -98,7 +98,8 @@ def _together(report: Report) -> Promise | None:
 def _promises(report: Report) -> Iterator[Promise]:
     for finding in report.findings:
         for place, fix in enumerate(finding.fixes):
-            promise = _promise(finding.rule, fix.title, _kinds(fix), fix.predicted, place)
+            prior = any(edit.coefficients.get("prior") for edit in fix.edits)
+            promise = _promise(finding.rule, fix.title, _kinds(fix), fix.predicted, place, prior=prior)
             if promise:
                 yield promise
 
@@ -108,12 +109,12 @@ def _kinds(fix: Fix) -> tuple[str, ...]:
 
 
 def _promise(
-    rule: str, title: str, kinds: tuple[str, ...], predicted: Predicted | None, place: int = 0
+    rule: str, title: str, kinds: tuple[str, ...], predicted: Predicted | None, place: int = 0, *, prior: bool = False
 ) -> Promise | None:
     if predicted is None:
         return None
     mean = predicted.step_time_mean_s
-    return Promise(rule, title, kinds, bool(predicted.rests_on), mean.low, mean.likely, mean.high, place)
+    return Promise(rule, title, kinds, prior, mean.low, mean.likely, mean.high, place)
 
 
 def _naive(finding: Finding, report: Report) -> float:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from whyidle.model.finding import EFFORT_COST, Applied, Asked, Edit, Estimate, Finding, Fix, Predicted
+from whyidle.replay.interval import ranged
 from whyidle.replay.pricer import Pricer
 
 LEAST: Final = 0.01  # of the step as it is: a fix that adds less is not worth a line (judgement)
-FLOOR: Final = 0.1  # of the likely step: an interval is not told to reach below that
 MOST: Final = 6  # fixes of a sequence: nobody plans further ahead
 
 
@@ -31,7 +31,7 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, ...], dict[str, str]]:
-    """Return findings with what each of their fixes is worth alone, and of rules without such a fix why."""
+    """Return findings with what each of their fixes is worth alone, the best first; of rules without such a fix why."""
     found, why = [], {}
     for finding in findings:
         never = pricer.why_not(finding.rule)
@@ -42,7 +42,7 @@ def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, 
         ]
         if fixes and not any(fix.predicted for fix in fixes):
             why[finding.rule] = next(one for one in worth if isinstance(one, str))
-        found.append(replace(finding, fixes=tuple(fixes)))
+        found.append(replace(finding, fixes=tuple(sorted(fixes, key=lambda fix: -gain(fix, pricer.mean_s)))))
     return tuple(found), why
 
 
@@ -82,7 +82,7 @@ def sequence(findings: Sequence[Finding], pricer: Pricer) -> tuple[Applied, ...]
         width = math.hypot(width, pricer.unsure(first.choice.fix.edits) * first.saved)
         tried = on_top(left, made, now, pricer)
         then = max(tried, key=lambda one: one.saved).choice.finding.rule if tried else ""
-        predicted = within(first.predicted, pricer.mean_s, width)
+        predicted = within(first.predicted, pricer.mean_s, width, pricer.unsure(made)) if chosen else first.predicted
         share = first.saved / pricer.mean_s
         chosen.append(Applied(first.choice.finding.rule, first.choice.fix.title, predicted, share, then))
     return tuple(chosen)
@@ -100,41 +100,50 @@ def on_top(choices: Iterable[Choice], made: Sequence[Edit], now: float, pricer: 
     return found
 
 
-def within(predicted: Predicted, before: float, width: float) -> Predicted:
-    """Return a prediction with this half-width of its mean step, s: what each fix adds is unsure by itself."""
-    mean = around(predicted.step_time_mean_s.likely, width)
-    median = around(predicted.step_time_s.likely, width * predicted.step_time_s.likely / mean.likely)
-    speedup = Estimate(before / mean.high, before / mean.likely, before / max(mean.low, FLOOR * mean.likely))
+def within(predicted: Predicted, before: float, width: float, model: float) -> Predicted:
+    """Return what several fixes bring with a range in which each is as unsure as by itself.
+
+    Args:
+        predicted: with the range that the surest and the least sure of them share.
+        before: mean step without them, s.
+        width: half the width that what each adds comes to, s.
+        model: what of the range is of that kind now, half its width as a part of the saving; how steps differ stays.
+    """
+    mean = predicted.step_time_mean_s
+    rest = max(((mean.high - mean.low) / 2) ** 2 - (model * (before - mean.likely)) ** 2, 0.0)
+    half = math.hypot(width, math.sqrt(rest))
+    mean = ranged(mean.likely, half)
+    median = ranged(predicted.step_time_s.likely, half * predicted.step_time_s.likely / mean.likely)
+    speedup = Estimate(before / mean.high, before / mean.likely, before / mean.low)
     return replace(predicted, step_time_s=median, step_time_mean_s=mean, speedup=speedup)
-
-
-def around(likely: float, width: float) -> Estimate:
-    return Estimate(max(likely - width, 0.0), likely, likely + width)
 
 
 def best(finding: Finding, before: float) -> Fix | None:
     """Return the fix of a finding that is worth most for its effort; None if none is predicted to save anything."""
+    fix = max(finding.fixes, key=lambda fix: gain(fix, before), default=None)
+    return fix if fix is not None and gain(fix, before) > 0 else None
 
-    def worth(fix: Fix) -> float:
-        if fix.predicted is None:
-            return 0.0
-        return (before - fix.predicted.step_time_mean_s.likely) * fix.applies / EFFORT_COST[fix.effort]
 
-    fix = max(finding.fixes, key=worth, default=None)
-    return fix if fix is not None and worth(fix) > 0 else None
+def gain(fix: Fix, before: float) -> float:
+    """Return what a fix saves of the mean step for its effort, s; 0 where that is not known."""
+    if fix.predicted is None:
+        return 0.0
+    return (before - fix.predicted.step_time_mean_s.likely) * fix.applies / EFFORT_COST[fix.effort]
 
 
 def asked(rules: Sequence[str], findings: Sequence[Finding], pricer: Pricer) -> Asked:
-    """Return what the best fixes of these rules' findings are worth together, as somebody asked."""
-    by_rule = {finding.rule: finding for finding in findings}
-    missing = [rule for rule in rules if rule not in by_rule]
+    """Return what the best fixes of these rules' findings are worth together, and what of them is not in that."""
+    missing = [rule for rule in rules if all(finding.rule != rule for finding in findings)]
+    why = [f"not found in this recording: {', '.join(missing)}"] if missing else []
     edits: list[Edit] = []
-    for rule in rules:
-        if rule in by_rule:
-            fix = best(by_rule[rule], pricer.mean_s) or next(iter(by_rule[rule].fixes), None)
-            edits += fix.edits if fix else ()
-    why = f"not found in this recording: {', '.join(missing)}" if missing else ""
-    predicted = pricer.price(edits)
+    for finding in (finding for rule in rules for finding in findings if finding.rule == rule):
+        fix = best(finding, pricer.mean_s) or next(iter(finding.fixes), None)
+        alone = pricer.why_not(finding.rule) or pricer.price(fix.edits if fix else ())
+        if isinstance(alone, str):
+            why.append(f"{finding.rule} is not counted: {alone}" if len(rules) > 1 else alone)
+        elif fix:
+            edits += fix.edits
+    predicted = pricer.price(edits) if edits else ""
     if isinstance(predicted, str):
-        return Asked(tuple(rules), None, why or predicted)
-    return Asked(tuple(rules), predicted, why)
+        return Asked(tuple(rules), None, "; ".join(why) or predicted)
+    return Asked(tuple(rules), predicted, "; ".join(why))

@@ -199,7 +199,7 @@ TRUTH = {
 
 
 def test_a_report_becomes_what_is_scored():
-    edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": 0.02}),)
+    edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": 0.02, "prior": 1.0}),)
     fixes = (
         Fix("not priced", "x", "argument"),
         Fix("workers", "x", "argument", edits=edits, predicted=predicted(0.061, "what workers leave")),

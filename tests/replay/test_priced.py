@@ -226,6 +226,13 @@ def told_of(given_: dict[str, Value], *findings: Finding) -> tuple[tuple[Finding
     return judge.predicted(measured, tuple(findings), ())
 
 
+@pytest.mark.parametrize("batches", [1_000, 100_000, 10_000_000])
+def test_steps_of_any_number_of_batches_are_played(batches: int) -> None:
+    """Workers that are the limit make one in 50 ms; what is simulated does not grow with their number."""
+    job = Job(own=0.02 * batches, making=0.2, workers=4, per_step=batches, cpus=8.0, own_cpus=1.0)
+    assert job.play().mean / batches == pytest.approx(0.05, rel=0.02)
+
+
 def test_what_is_not_the_loaders_takes_a_trace() -> None:
     other = Finding("host.python_overhead", "high", 0.5, "", 0.3, fixes=(fix("python", factor=0.0),))
     startup = replace(other, rule="pause.startup", fixes=(fix("startup", factor=0.5),))

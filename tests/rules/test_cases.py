@@ -83,6 +83,8 @@ def test_a_fix_can_be_pasted_and_replayed(rule: type[Rule], case: Case) -> None:
             for edit in fix.edits:
                 assert edit.selector or edit.kind == "larger_batch"
                 assert edit.coefficients.get("prior", 1.0) == 1.0
+                settings = {"workers", "prefetch"} & set(edit.coefficients)
+                assert not settings or "prior" in edit.coefficients, "what settings leave of a wait nobody measured"
                 least, most = (1, 4) if edit.kind == "larger_batch" else (0, 1.2 if is_side_effect(edit) else 1)
                 assert all(number >= 0 for number in edit.coefficients.values())
                 assert least <= edit.coefficients.get("factor", 1.0) <= most, "no fix makes a loss negative"

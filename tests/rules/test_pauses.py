@@ -77,3 +77,15 @@ def test_what_is_written_in_the_background_already_is_not_told_to_be() -> None:
     found = only(lost_save_share=0.1, saves=10, watched_s=100.0, watched_steps=1000, saves_in_background=True)
     assert not any("async_save" in fix.change for fix in found.fixes)
     assert "in the background already" in found.seen
+
+
+@pytest.mark.parametrize(
+    ("again", "left"),
+    [(0.86, {"compile": 0.0}), (0.43, {"compile": 0.0, "allocator": 0.5}), (0.0, {"compile": 0.0, "allocator": 0.0})],
+)
+def test_a_warm_up_leaves_what_is_allocated_in_every_step(again: float, left: dict[str, float]) -> None:
+    measured = {"idle_compile_share": 0.05, "idle_allocator_share": 0.86, "alloc_lost_share": again}
+    findings = ask(Measurements(Measurement(name, value) for name, value in measured.items()))[0]
+    (found,) = (finding for finding in findings if finding.rule == "pause.startup")
+    edits = {edit.selector["cause"]: edit.coefficients["factor"] for edit in found.fixes[0].edits}
+    assert edits == pytest.approx(left)

@@ -20,7 +20,7 @@ from whyidle.render.words import clean
 Format = Annotated[str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
 WhatIf = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option("--what-if", metavar="RULE[,RULE...]", help="Say what the fixes of these findings bring together."),
 ]
 Everything = Annotated[

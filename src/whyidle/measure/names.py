@@ -234,11 +234,7 @@ CONVOLUTION: Final = _any_of(r"^aten::(?:cudnn_convolution|miopen_convolution|co
 # of "Input Dims" each operand's sizes, of "Input type" each operand's type, "" for what is no tensor
 SHAPES: Final = re.compile(r"\[((?:\d{1,18}(?:,\s*\d{1,18})*)?)\]")
 TYPES: Final = re.compile(r'"([^"]*)"')
-FIRST_IS_FLOAT: Final = re.compile(r'^\["float"')  # of "Input type"
-FIRST_IS_FLOATING: Final = re.compile(r'^\["(?:float|double|c10::(?:Half|BFloat16|Float8\w*))"')
-# by the template arguments of PyTorch's own kernels
-FP32_VALUES: Final = re.compile(r"(?<!\w)float(?!\w)")
-HALF_VALUES: Final = re.compile(r"Half|BFloat16|__half|bfloat16")
+NOT_FP32_FIRST: Final = re.compile(r'^\["(?:double|c10::(?:Half|BFloat16|Float8\w*))"')  # of "Input type"
 FLOATING: Final = _any_of(r"^(?:float|double|c10::(?:Half|BFloat16|Float8\w*))$")
 
 # What work.py knows the arithmetic or the memory traffic of. The outer one of a convolution's operators names all that

@@ -83,12 +83,14 @@ class _Call:
         return self.types[place] if place < len(self.types) else ""
 
     def argument(self, place: int) -> list[int] | bool | int | None:
-        """Return an argument that is no tensor; None where it was not recorded."""
+        """Return an argument that is a number, a truth or a list of these; None where no such was recorded."""
         try:
-            text = self.arguments[place]
-            return json.loads(text.lower())  # type: ignore[no-any-return]  # numbers, bools and lists of these
-        except (IndexError, ValueError, AttributeError):
+            said = json.loads(self.arguments[place].lower())
+        except (IndexError, ValueError, AttributeError, RecursionError):
             return None
+        numbers = said if isinstance(said, list) else [said]
+        known = len(numbers) <= MOST_DIMS and all(isinstance(n, int) and abs(n) < LARGEST for n in numbers)
+        return said if known else None
 
 
 @cache
@@ -115,7 +117,7 @@ def work(operator: str, shapes: str, types: str = "", arguments: str = "", outpu
 def _call(shapes: str, types: str, arguments: str) -> _Call | None:
     try:
         dims, kinds, rest = json.loads(shapes), json.loads(types or "[]"), json.loads(arguments or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not all(isinstance(part, list) for part in (dims, kinds, rest)):
         return None
@@ -201,7 +203,7 @@ def _convolution(call: _Call, outputs: int) -> Work | None:
 
 def _spread(setting: list[int]) -> list[int]:
     """Return a setting for each dimension, of which a single one stands for all."""
-    return setting * 3 if len(setting) == 1 else setting
+    return setting * (MOST_DIMS - 2) if len(setting) == 1 else setting
 
 
 def _convolution_gradient(operator: str, call: _Call) -> Work | None:

@@ -26,7 +26,7 @@ class Peaks:
     """What one GPU does at most; 0: it has no units for that, or no number that we trust."""
 
     gpu: str
-    fp32: float  # TFLOP/s, on ordinary units
+    fp32: float  # TFLOP/s, of products: on ordinary units, or on AMD's matrix units, which round nothing
     tf32: float  # TFLOP/s, dense, as are the following
     half: float  # fp16, and bf16 where the GPU has it
     fp8: float
@@ -59,6 +59,7 @@ _H100_SXM = has("H100", "(?:HBM3|SXM\\d?)")
 _TABLE: Final[tuple[tuple[re.Pattern[str], Peaks | None], ...]] = (
     (has("Laptop"), None),  # another chip under the same name
     (has("Max-Q"), None),
+    (has("V100", "FHHL"), None),  # 150 W: lower clocks
     (has("V100S"), Peaks("V100S PCIe", 16.4, 0, 130, 0, 1.134, 0, PCIE_3, _SHEET, has_bf16=False)),
     (has("V100", "PCIE"), Peaks("V100 PCIe", 14.0, 0, 112, 0, 0.90, 0, PCIE_3, _SHEET, has_bf16=False)),
     (has("V100"), Peaks("V100 SXM2", 15.7, 0, 125, 0, 0.90, 150, PCIE_3, _SHEET, has_bf16=False)),
@@ -89,7 +90,7 @@ _TABLE: Final[tuple[tuple[re.Pattern[str], Peaks | None], ...]] = (
     (has("RTX", "5090", "D"), None),
     (has("RTX", "5090"), Peaks("RTX 5090", 105, 105, 210, 419, 1.79, 0, PCIE_5, _SHEET)),
     # Of the card's two halves each is a device of its own: what PyTorch calls a GPU.
-    (has("MI250X"), Peaks("MI250X, one half", 23.95, 0, 191.5, 0, 1.64, 350, PCIE_4, _CLOCK)),
+    (has("MI250X"), Peaks("MI250X, one half", 47.85, 0, 191.5, 0, 1.64, 350, PCIE_4, _CLOCK)),
     (has("MI300X"), Peaks("MI300X", 163.4, 653.7, 1307.4, 2614.9, 5.3, 448, PCIE_5, _CLOCK, reached=0.514)),
     (has("MI325X"), Peaks("MI325X", 163.4, 653.7, 1307.4, 2614.9, 6.0, 448, PCIE_5, _CLOCK, reached=0.604)),
     (has("MI355X"), Peaks("MI355X", 157.3, 0, 2500, 5000, 8.0, 535.5, PCIE_5, _DIFFER, reached=0.68)),

@@ -81,9 +81,9 @@ def _rests_on(report: Report, told: Prediction, everything: bool) -> Iterator[st
     """Yield where predictions come from: all of it, or what a reader would stumble over."""
     if everything and told.source:
         yield clean(told.source)
-    recorded, replayed = report.summary.step_time_s, told.step_time_s
+    recorded, replayed = report.summary.step_time_mean_s, told.step_time_mean_s
     if recorded and replayed and (everything or abs(replayed / recorded - 1) > APART):
-        yield f"a step takes {duration(replayed)} replayed as it is, {duration(recorded)} recorded"
+        yield f"the mean step takes {duration(replayed)} replayed as it is, {duration(recorded)} recorded"
     if told.local and any(fix.predicted for finding in report.findings for fix in finding.fixes):
         yield "what ranks wait for each other is held as it is, since not all were recorded"
     if everything and told.identity_error is not None:

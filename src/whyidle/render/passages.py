@@ -41,7 +41,9 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
     message = Text(clean(finding.message), style="bold")
     yield from hang(_head(number, finding), message, width, indent=LABEL)
     yield from _worth(finding, report, width, room)
-    for index, fix in enumerate(finding.fixes if room.others else finding.fixes[:1]):
+    told = priced(finding, report.prediction)
+    shown = finding.fixes if room.others else finding.fixes[:1] if told is None else (told,)
+    for index, fix in enumerate(shown):
         yield from _change("or" if index else "change", fix, width, room if index and room.brief else Room())
         if not room.brief and fix.predicted is not None and fix is not priced(finding, report.prediction):
             yield from hang(_label("worth"), Text(worth(fix.predicted, report)), width)
@@ -59,7 +61,7 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
     if finding.candidates:
         others = ", ".join(map(clean, finding.candidates))
         yield from hang(_label(""), Text(f"could also be {others}"), width, most=one)
-    if room.order != 0 and (then := following(finding, report.prediction)):
+    if room.order != 0 and (then := following(finding, report)):
         yield from hang(_label("then"), Text(then), width)
 
 
@@ -75,7 +77,8 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
         label, lost = "worth", faster(fix.predicted, doubt=False) + alone
     else:
         label = "lost" if lost else "change"
-    change = (finding.fixes[0].change.splitlines() or [finding.fixes[0].title])[0] if finding.fixes else ""
+    told = fix or next(iter(finding.fixes), None)
+    change = (told.change.splitlines() or [told.title])[0] if told else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
     if text:
         yield from hang(_label(label), Text(text, style="dim"), width)

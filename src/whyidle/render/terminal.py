@@ -24,12 +24,12 @@ from whyidle.render.worth import answers, order
 # The first of these that fits a screen is shown.
 ROOMS = (
     *(
-        Room(full, 6, seen, brief=True, others=others, order=4)
+        Room(full, 6, seen, brief=True, others=others, order=6)
         for full in (3, 2, 1)
         for seen, others in ((2, True), (1, True), (0, True), (0, False))
     ),
-    *(Room(1, most, 0, brief=True, others=False, order=4) for most in (5, 4, 3, 2)),
-    *(Room(1, 1, 0, brief=True, others=False, order=order) for order in (4, 0)),
+    *(Room(1, most, 0, brief=True, others=False, order=6) for most in (5, 4, 3, 2)),
+    *(Room(1, 1, 0, brief=True, others=False, order=order) for order in (6, 4, 0)),
 )
 _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 

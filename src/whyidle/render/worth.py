@@ -9,11 +9,24 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from whyidle.model.finding import HEALTHY_IDLE, Applied, Asked, Estimate, Finding, Fix, Predicted, Prediction, Report
+from whyidle.model.finding import (
+    HEALTHY_IDLE,
+    MEDIUM,
+    Applied,
+    Asked,
+    Estimate,
+    Finding,
+    Fix,
+    Predicted,
+    Prediction,
+    Report,
+    Summary,
+)
 from whyidle.render.lines import hang
 from whyidle.render.words import change, clean, duration, money, percent, times
 
-DIFFER = 0.05  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
+DIFFER = 0.02  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
+GONE = "not found in this recording"
 _DASH = "\N{EN DASH}"
 
 
@@ -27,7 +40,9 @@ def priced(finding: Finding, prediction: Prediction | None) -> Fix | None:
 def worth(predicted: Predicted, report: Report, alone: str = "") -> str:
     """Return "176 → 117 ms/step, 1.5x (1.4-1.6x); $0.87 of each $2.60 GPU-hour"; `alone` stands behind the step."""
     before, speedup = now(report), predicted.speedup
-    if round(speedup.likely, 2) <= 1.0:
+    if round(speedup.likely, 2) < 1.0:
+        return f"slower: {', '.join(filter(None, (steps(before, predicted), faster(predicted, doubt=False))))}"
+    if round(speedup.likely, 2) == 1.0:
         stays = f": the step stays at {duration(before[0])}" if before[0] else ""
         return f"nothing{stays} ({_interval(speedup, 2)})"
     step = steps(before, predicted)
@@ -41,19 +56,28 @@ def now(report: Report) -> tuple[float, float]:
     return median, (told and told.step_time_mean_s) or summary.step_time_mean_s or median
 
 
-def steps(before: tuple[float, float], predicted: Predicted) -> str:
+def steps(before: tuple[float, float], predicted: Predicted, *, of_mean: bool | None = None) -> str:
     """Return "176 → 117 ms/step": the median, or the mean where a change of pauses shows only there.
 
     Args:
         before: median and mean step before the change, in s.
         predicted: after it.
+        of_mean: tell the mean in any case, or the median; by default that which the speedup fits.
     """
     median, mean = predicted.step_time_s.likely, predicted.step_time_mean_s.likely
     if not (before[0] and before[1] and median > 0 and mean > 0):
         return ""
-    of_mean = abs((before[0] / median) / (before[1] / mean) - 1) > DIFFER
+    of_mean = differs(before, predicted) if of_mean is None else of_mean
     text = f"mean {change(before[1], mean)}" if of_mean else change(before[0], median)
     return f"{text} per batch of today" if predicted.per == "sample" else f"{text}/step"
+
+
+def differs(before: tuple[float, float], predicted: Predicted) -> bool:
+    """Say whether the median step changes by another factor than the mean, of which the speedup is."""
+    median, mean = predicted.step_time_s.likely, predicted.step_time_mean_s.likely
+    if not (before[0] and before[1] and median > 0 and mean > 0):
+        return False
+    return abs((before[0] / median) / (before[1] / mean) - 1) > DIFFER
 
 
 def faster(predicted: Predicted, *, doubt: bool = True) -> str:
@@ -84,24 +108,25 @@ def dollars(predicted: Predicted, report: Report) -> str:
     return f"; {money(each)} of each {money(cost.usd_per_gpu_hour)} GPU-hour" if each >= 0.005 else ""
 
 
-def limit(applied: Applied) -> str:
+def limit(applied: Applied, summary: Summary) -> str:
     """Return what limits the job once this fix and those before it are made."""
     idle = applied.predicted.gpu_idle_share
-    left = "" if idle is None else f" ({percent(idle)} idle)"
+    more = idle is not None and idle > (summary.gpu_idle_share or 0.0) + HEALTHY_IDLE
+    left = "" if idle is None else f" ({percent(idle)} idle{', as the GPU has less to do' if more else ''})"
     if applied.then:
         return f"the next limit is {clean(applied.then)}{left}"
     if idle is not None and idle < HEALTHY_IDLE:
-        return f"the GPU is the limit{left}"
+        return f"the GPU is the limit{left}" if _computes(summary) else f"the GPU is busy, collectives and all{left}"
     return f"no other fix found here saves more{left}"
 
 
-def following(finding: Finding, prediction: Prediction | None) -> str:
+def following(finding: Finding, report: Report) -> str:
     """Return what comes after a finding's fix, or that others make it needless; empty where the order says it."""
-    sequence = _sequence(prediction)
-    if not sequence or priced(finding, prediction) is None:
+    sequence = _sequence(report.prediction)
+    if not sequence or priced(finding, report.prediction) is None:
         return ""
     if finding.rule == sequence[0].rule:
-        return limit(sequence[0])
+        return limit(sequence[0], report.summary)
     if finding.rule in {applied.rule for applied in sequence} or sequence[-1].then:
         return ""
     made = f"{clean(sequence[0].rule)} is fixed" if len(sequence) == 1 else "those in the order below are fixed"
@@ -134,9 +159,10 @@ def order(report: Report, width: int, most: int | None) -> Iterator[Text]:
     shown = sequence if most is None else sequence[:most]
     size = max(len(clean(applied.rule)) for applied in sequence)
     before = now(report)
-    for index, applied in enumerate(shown):
+    of_mean = any(differs(before, applied.predicted) for applied in sequence)  # all alike, so that each begins where
+    for index, applied in enumerate(shown):  # the one before it ended
         head = Text.assemble((f"  {'then' if index else 'first':<7}", "dim"), f"{clean(applied.rule):<{size}}  ")
-        yield from hang(head, Text(steps(before, applied.predicted) or _saved(applied)), width)
+        yield from hang(head, Text(steps(before, applied.predicted, of_mean=of_mean) or _saved(applied)), width)
         before = applied.predicted.step_time_s.likely, applied.predicted.step_time_mean_s.likely
     if shown and len(sequence) > len(shown):
         yield Text(f"  and {len(sequence) - len(shown)} more: --all", style="dim")
@@ -144,7 +170,7 @@ def order(report: Report, width: int, most: int | None) -> Iterator[Text]:
         yield from hang(Text("  "), Text(", then ".join(clean(applied.rule) for applied in sequence)), width, most=1)
     together = worth(prediction.joint or sequence[-1].predicted, report)
     head = Text(f"  {_all(len(sequence))}: ", style="bold")
-    yield from hang(head, Text(f"{together}; then {limit(sequence[-1])}"), width)
+    yield from hang(head, Text(f"{together}; then {limit(sequence[-1], report.summary)}"), width)
 
 
 def answers(report: Report, width: int) -> Iterator[Text]:
@@ -157,7 +183,7 @@ def answers(report: Report, width: int) -> Iterator[Text]:
         if here:
             yield from _under(f"with {_and(here)}:", _answer(asked, report), width)
         if gone:
-            yield from _under(f"{_and(gone)}:", "not found in this recording", width)
+            yield from _under(f"{_and(gone)}:", GONE, width)
 
 
 def _under(question: str, answer: str, width: int) -> Iterator[Text]:
@@ -170,7 +196,8 @@ def _under(question: str, answer: str, width: int) -> Iterator[Text]:
 
 
 def _answer(asked: Asked, report: Report) -> str:
-    why = clean(asked.why_not).rstrip(".")
+    clauses = clean(asked.why_not).rstrip(".").split("; ")
+    why = "; ".join(clause for clause in clauses if not clause.startswith(GONE))  # which is told apart
     if asked.predicted is None:
         return "not predicted" + (f": {why}" if why else "")
     return worth(asked.predicted, report) + (f". {why}" if why else "")
@@ -180,14 +207,20 @@ def _nothing(report: Report, width: int) -> Iterator[Text]:
     """Yield that there is nothing to do, where no fix saves anything."""
     idle = report.summary.gpu_idle_share
     replayed = any(fix.predicted for finding in report.findings for fix in finding.fixes)
-    if idle is not None and idle < HEALTHY_IDLE:
+    told = all(any(fix.predicted for fix in finding.fixes) for finding in report.grave)
+    if idle is not None and idle < HEALTHY_IDLE and _computes(report.summary) and told:
         text = f"Do nothing: the GPU is the limit ({percent(idle)} idle)."
     elif replayed:
-        text = "No fix of these that could be predicted makes the step faster."
+        text = "No fix of these that could be predicted makes the step 1% shorter."
     else:
         return
     yield Text()
     yield from hang(Text("  "), Text(text, style="bold"), width)
+
+
+def _computes(summary: Summary) -> bool:
+    """Say whether a busy GPU computes: collectives that run alone, or wait for a peer, keep it busy as well."""
+    return max(summary.collective_exposed_share or 0.0, summary.collective_wait_share or 0.0) < MEDIUM
 
 
 def _saved(applied: Applied) -> str:

@@ -13,6 +13,7 @@ WHAT: Final[Mapping[str, str]] = {
     "evaluation": "an evaluation's pause",
     "logging": "logging",
     "gc": "garbage collection",
+    "host": "the host's own work",
     "compile": "compilation",
     "python": "Python between operators",
     "mergeable": "the kernels that are merged",
@@ -40,9 +41,11 @@ def clause(edit: Edit) -> str:
     if "factor" not in c:
         return f"all of {named(edit) or 'it'} can go away"
     factor = c["factor"]
+    if "number" in edit.selector:
+        return f"{named(edit)} reach a part of the extra speed that {edit.selector['number']} has on paper"
     if edit.kind == "larger_batch":
         return f"the batch is {factor:.2g} times as large"
-    if edit.selector.get("cause") == "host":
+    if edit.selector.get("cause") == "host" and factor > 1:
         return f"workers make the host's own work {factor - 1:.0%} slower"
     if "step" in edit.selector:
         return f"{factor:.0%} of the first wait is left"

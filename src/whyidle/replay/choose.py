@@ -29,7 +29,6 @@ class Chosen:
     low: tuple[int, ...]
     high: tuple[int, ...]
     why_not: str = ""
-    all_steps: bool = True
 
 
 def choose(analyses: Sequence[Analysis]) -> Chosen:
@@ -45,8 +44,9 @@ def choose(analyses: Sequence[Analysis]) -> Chosen:
     if len(common) < FEWEST:
         if len(analyses) > 1 and max(map(len, numbers)) >= FEWEST:
             return choose([analyses[int(np.argmax([len(steps) for steps in numbers]))]])
-        said = f"{len(common)} steps follow each other" if common else "no step was recorded by all ranks"
-        return Chosen((), (), (), f"{said}, and a replay takes {FEWEST} or more: record five")
+        follow = "1 step was recorded" if len(common) == 1 else f"{len(common)} steps follow each other"
+        said = follow if common else "no step was recorded by all ranks"
+        return Chosen((), (), (), f"{said}, and a replay takes {FEWEST} or more that follow each other: record five")
     lows = [int(np.flatnonzero(a.t.steps.number == common[0])[0]) for a in analyses]
     highs = [int(np.flatnonzero(a.t.steps.number == common[-1])[0]) + 1 for a in analyses]
     work = sum(operations(a, low, high) for a, low, high in zip(analyses, lows, highs, strict=True))
@@ -63,7 +63,7 @@ def choose(analyses: Sequence[Analysis]) -> Chosen:
     few = sum(operations(a, low, low + STEADY) for a, low in zip(analyses, lows, strict=True))
     if few > MOST_OF_RANKS and len(analyses) > 1:
         return choose([max(analyses, key=lambda a: sum(device.idle for device in a.devices))])
-    return Chosen(tuple(analyses), tuple(lows), tuple(low + STEADY for low in lows), all_steps=False)
+    return Chosen(tuple(analyses), tuple(lows), tuple(low + STEADY for low in lows))
 
 
 def longest(steps: Steps) -> tuple[int, int]:

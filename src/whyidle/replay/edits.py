@@ -20,10 +20,11 @@ from whyidle.measure.rows import Index, Mask, among
 from whyidle.model.evidence import Floats64, Ints
 from whyidle.model.finding import Edit
 from whyidle.model.intervals import Intervals, containing, intersect
+from whyidle.replay import roofline
 from whyidle.replay.batch import device_factor
 from whyidle.replay.graph import Graph, Node
 from whyidle.replay.operations import SPACING
-from whyidle.replay.select import Selected, Selection
+from whyidle.replay.select import Selected, Selection, text_of
 
 # ns: what launching a CUDA graph takes on the host, and each of its nodes (assumed: PyGraph and CUDA's own figures)
 GRAPH_LAUNCH: Final = 10_000
@@ -35,22 +36,51 @@ OF_LAUNCHES: Final = ("dispatch", "autograd_host", "optimizer_host", "h2d_prep")
 
 
 def apply(g: Graph, selection: Selection, edits: Sequence[Edit]) -> Graph:
-    """Return the graph once these edits are made; `g` stays as it is."""
+    """Return the graph once these edits are made, in whatever order they are given; `g` stays as it is."""
     changed = replace(
         g, gap=g.gap.copy(), own=g.own.copy(), target=g.target.copy(), stream=g.stream.copy(), tails=g.tails.copy(),
         latency=g.latency.copy(), spacing=g.spacing.copy(), dependency=g.dependency.copy(), lag=g.lag.copy(),
         duration=g.duration.copy(), back=g.back.copy(),
     )  # fmt: skip
     host: list[tuple[Intervals, float]] = []
-    for edit in edits:
+    merges: list[Selected] = []
+    for edit in sorted(edits, key=lambda edit: ORDER.get(edit.kind, 0)):
         chosen = selection.select(edit)
-        if edit.kind == "scale_host":
-            host.append((chosen.host, edit.coefficients.get("factor", 0.0)))
-        else:
-            host += CHANGES[edit.kind](changed, selection, chosen, edit.coefficients)
+        match edit.kind:
+            case "scale_host":
+                host.append((chosen.host, edit.coefficients.get("factor", 0.0)))
+            case "merge_launches":
+                merges.append(chosen)
+            case _:
+                host += CHANGES[edit.kind](changed, selection, chosen, edit.coefficients)
     if host:
         scale_host(changed, host)
+    for chosen in merges:
+        merge_launches(changed, chosen)
     return changed
+
+
+def once(edits: Sequence[Edit]) -> list[Edit]:
+    """Return edits without those that say what another says: fixes of several findings may be the same change.
+
+    Nobody doubles a batch twice because two findings ask for it, and of two fixes that each leave a part of the same
+    wait the one counts that leaves less. What makes it longer is apart. Of kernels several parts are left, one of the
+    other, unless they are the very same.
+    """
+    found: dict[tuple[object, ...], Edit] = {}
+    for edit in edits:
+        factor = edit.coefficients.get("factor", 0.0)
+        key: tuple[object, ...] = (edit.kind, text_of(edit.selector), factor > 1)
+        if edit.kind not in {"scale_host", "larger_batch"}:
+            key += tuple(sorted(edit.coefficients.items()))
+        known = found.setdefault(key, edit)
+        if abs(1 - factor) > abs(1 - known.coefficients.get("factor", 0.0)):
+            found[key] = edit
+    return list(found.values())
+
+
+# What makes operations longer, or beside which others run, comes after what makes them shorter.
+ORDER: Final[Mapping[str, int]] = {"overlap_copies": 1, "overlap_collectives": 2}
 
 
 # more of the host's time that changes, and by what factor
@@ -104,10 +134,15 @@ def remove_sync(g: Graph, s: Selection, chosen: Selected, _: Mapping[str, float]
 
 
 def scale_device(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:
-    """Let these operations take `factor` times as long."""
-    time = np.zeros(len(s.a.t.device))
-    time[chosen.device] = chosen.time
-    g.duration -= np.minimum((1 - how.get("factor", 1.0)) * time[g.row], g.duration)
+    """Let these operations take `factor` times as long, or what GPU and sizes say of another type of number.
+
+    Of what an edit before has left, where several meet.
+    """
+    d, factor, rows = s.a.t.device, how.get("factor", 1.0), chosen.device
+    left = roofline.left(s.a, rows, chosen.number, factor, s.memory_share) if chosen.number else factor
+    saved = np.zeros(len(d))
+    saved[rows] = (1 - left) * chosen.time / np.maximum((d.end - d.start)[rows], 1)
+    g.duration *= 1 - saved[g.row]
     return ()
 
 
@@ -139,12 +174,14 @@ def within(some: Intervals, spans: Intervals) -> Intervals:
     return intersect(Intervals(some.start[keep], some.end[keep]), spans)[0]
 
 
-def merge_launches(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:
+def merge_launches(g: Graph, chosen: Selected) -> None:
     """Let one call launch what these do, up to the next wait, batch or step: a CUDA graph, or one fused kernel."""
-    member = among(g.call, chosen.launches) & (np.diff(g.first) > 0) & (g.thread == 0) & (g.target == -1)
+    there = np.concatenate(([0], np.cumsum(g.latency > -np.inf)))  # not what an edit before took away
+    launches = there[g.first[1:]] > there[g.first[:-1]]
+    member = among(g.call, chosen.launches) & launches & (g.thread == 0) & (g.target == -1)
     nodes = np.flatnonzero(member)
     if not len(nodes):
-        return ()
+        return
     breaks = np.flatnonzero((g.thread == 0) & ((g.kind != Node.CALL) | (g.target != -1)))
     segment = np.searchsorted(breaks, nodes)
     head = np.concatenate(([True], segment[1:] != segment[:-1]))
@@ -153,12 +190,12 @@ def merge_launches(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, f
     g.own[nodes[~head]] = 0.0
     g.own[nodes[head]] = np.minimum(GRAPH_LAUNCH + GRAPH_NODE * size, before)  # nobody captures a few launches for more
     g.back[nodes] = -1
-    ops = np.repeat(member, np.diff(g.first))
-    heads = np.zeros(len(g.row), np.bool_)
-    heads[g.first[nodes[head]]] = True
-    g.latency[ops & ~heads] = -np.inf
+    count = np.diff(g.first)
+    ops = np.flatnonzero(np.repeat(member, count))
+    # the first on each stream waits for the launch, what follows there for that
+    _, heads = np.unique(np.stack((np.repeat(segment, count[nodes]), g.stream[ops])), axis=1, return_index=True)
+    g.latency[np.delete(ops, heads)] = -np.inf
     g.spacing[ops] = np.minimum(g.spacing[ops], SPACING)
-    return ()
 
 
 def overlap_copies(g: Graph, s: Selection, chosen: Selected, how: Mapping[str, float]) -> HostTime:
@@ -265,7 +302,6 @@ CHANGES: Final[Mapping[str, Change]] = {
     "remove_sync": remove_sync,
     "scale_device": scale_device,
     "remove_device": remove_device,
-    "merge_launches": merge_launches,
     "overlap_copies": overlap_copies,
     "overlap_collectives": overlap_collectives,
     "larger_batch": larger_batch,

@@ -38,8 +38,8 @@ class Fused:
         alone = self.traced.price((ALONE,))
         return self.traced.mean_s if isinstance(alone, str) else alone.step_time_mean_s.likely
 
-    def why_not(self, rule: str) -> str:  # noqa: ARG002 - one of both knows
-        return ""
+    def why_not(self, rule: str) -> str:
+        return self.traced.why_not(rule)
 
     def price(self, edits: Sequence[Edit]) -> Predicted | str:
         loads, works = parted(edits)

@@ -19,9 +19,8 @@ from whyidle.replay.outcome import Outcome
 
 WIDTH: Final = 1.2816  # standard deviations of a normal distribution, on each side, for 80%
 DRAWS: Final = 200
-STEP: Final = (
-    0.005  # of the step: what no step repeats better (judgement; the replay of an unchanged one is off by less)
-)
+STEP: Final = 0.002  # of the step: what no step repeats better (judgement; an unchanged replay is off by less)
+FLOOR: Final = 0.1  # of the likely step: no range is told to reach below that
 # Standard deviation of the saving, as a part of it, by the kind of an edit; the largest of those made counts. Found on
 # simulated jobs (bench/README.md).
 MODEL: Final[Mapping[str, float]] = {
@@ -32,13 +31,13 @@ MODEL: Final[Mapping[str, float]] = {
     "remove_device": 0.14,
     "merge_launches": 0.10,
     "overlap_collectives": 0.18,
-    "larger_batch": 0.25,
+    "larger_batch": 0.20,
 }
 # Where a coefficient was not measured in this job: sd of what is left, as a part of it, and of the saving at least and
 # at most (judgement; bench/replay.py shows what intervals hold). What hardly leaves anything is sure, whatever it is.
-PRIOR: Final = 0.7
+PRIOR: Final = 0.6
 PRIOR_LEAST: Final = 0.03
-PRIOR_MOST: Final = 0.3
+PRIOR_MOST: Final = 0.25
 
 
 def model_error(edits: Iterable[Edit]) -> float:
@@ -71,4 +70,9 @@ def around(likely: float, before: float, spread_: float, model: float) -> Estima
     deviation = math.sqrt(
         (spread_ * before) ** 2 + (model * abs(before - likely)) ** 2 + (STEP * min(likely, before)) ** 2
     )
-    return Estimate(max(likely - WIDTH * deviation, 0.0), likely, likely + WIDTH * deviation)
+    return ranged(likely, WIDTH * deviation)
+
+
+def ranged(likely: float, half: float) -> Estimate:
+    """Return the range of that half-width around a step time."""
+    return Estimate(max(likely - half, FLOOR * likely), likely, likely + half)

@@ -12,6 +12,7 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Final, NamedTuple, TypeAlias
 
@@ -25,6 +26,7 @@ WARM_UP: Final = 500  # batches that are simulated and not counted: the queue is
 RECEIVED_NS: Final = 2.5e6
 WAITED: Final = 2.0  # times the quickest call, and WAITED_NS longer: that is a wait (judgement: a busy host jitters)
 WAITED_NS: Final = 0.2e6
+PART: Final = 0.1  # of the time since the last batch: what is shorter than that, and than RECEIVED_NS, is receiving
 SLICED: Final = 8  # draws for each one that is used
 FEW_WAITS: Final = 2  # of one wait alone nobody knows whether it was for a batch (judgement)
 AHEAD: Final = 8  # batches that one aggregate producer is taken to be ahead: 4 workers, 2 each (PyTorch's default)
@@ -202,7 +204,7 @@ class Loader:
     origin: float  # when the first is asked for: what was under way before counts from here
     makes: list[float]  # time that each batch takes a worker
     own: list[float]  # what it costs to receive each
-    waited: int  # batches that were waited for: with none, nobody knows how much faster batches could come
+    waited: int  # batches that were waited for, beyond those under way before: what tells how fast they can come
     _ready: list[float] = field(default_factory=list)
     _got: list[float] = field(default_factory=list)
 
@@ -218,7 +220,11 @@ class Loader:
         took = [max(float(got) - float(asked), 0.0) for asked, got in takes]
         least = min(took, default=0.0)
         receives = least if least <= RECEIVED_NS else 0.0
-        late = [t > max(WAITED * receives, receives + WAITED_NS) for t in took]
+        paces = [float(got) - float(before) for (_, before), (_, got) in pairwise(takes)]
+        least_wait = [RECEIVED_NS, *(min(RECEIVED_NS, PART * pace) for pace in paces)]
+        late = [
+            t > max(WAITED * receives, receives + WAITED_NS, least) for t, least in zip(took, least_wait, strict=False)
+        ]
         origin = float(takes[0][0]) if takes else 0.0
         if sum(late) < FEW_WAITS and workers != 0:  # something else may have held up the process
             late = [False] * len(late)
@@ -228,9 +234,14 @@ class Loader:
             return cls(0, 0, origin, makes, own, sum(late))
         count = workers if workers is not None else rhythm(took, late)
         ahead = count * max(prefetch, 1) if workers is not None or count > 1 else AHEAD
-        made = cls(count, ahead, origin, [], own, sum(late))
+        made = cls(count, ahead, origin, [], own, sum(late[count:]))
         made.makes = _inferred(takes, late, own, count, ahead, origin)
         return made
+
+    @property
+    def unseen(self) -> bool:
+        """Say whether nobody knows how fast batches could come: they are taken to be there."""
+        return self.workers > 0 and not self.waited
 
     def quicker(self, left: Sequence[float]) -> Loader:
         """Return the loader with that part of each batch's time left, of making it and of all but receiving it.

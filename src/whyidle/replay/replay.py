@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -17,18 +18,21 @@ from whyidle.replay.edits import apply
 from whyidle.replay.engine import Played, alone
 from whyidle.replay.gates import refusal
 from whyidle.replay.graph import Graph, build, from_rest
-from whyidle.replay.outcome import Outcome, outcome
+from whyidle.replay.outcome import Outcome, no_longer, outcome
 from whyidle.replay.ranks import Meetings, Release, as_they_come, changed, meetings, play_together, to_mean, to_others
 from whyidle.replay.select import Selected, Selection, concerns
+
+ALIKE: Final = 0.5  # of its part of all time: what is changed has that part of the replayed steps (judgement)
 
 
 class Replay:
     """The replay of a run: of all its ranks, as far as they were recorded."""
 
-    def __init__(self, chosen: Chosen, late_ranks: str = "") -> None:
+    def __init__(self, chosen: Chosen, late_ranks: str = "", workers: int | None = None, prefetch: int = 2) -> None:
         self.chosen, self.late_ranks = chosen, late_ranks
         self.recorded = [
-            build(a, low, high) for a, low, high in zip(chosen.analyses, chosen.low, chosen.high, strict=True)
+            build(a, low, high, workers, prefetch)
+            for a, low, high in zip(chosen.analyses, chosen.low, chosen.high, strict=True)
         ]
         self.graphs = [from_rest(g) for g in self.recorded]
         self.selections = [Selection(a) for a in chosen.analyses]
@@ -41,11 +45,6 @@ class Replay:
         return meetings(self.chosen.analyses, self.graphs)
 
     @property
-    def all_steps(self) -> bool:
-        """Say whether all recorded steps that follow each other are replayed."""
-        return self.chosen.all_steps
-
-    @property
     def source(self) -> str:
         """Return what is replayed, in words."""
         numbers = self.graphs[0].numbers
@@ -54,19 +53,34 @@ class Replay:
         whose = f" of {len(ranks)} ranks" if len(ranks) > 1 else whose
         return f"replay of steps {numbers[0]}-{numbers[-1]}{whose}"
 
-    def touches(self, edits: Sequence[Edit]) -> bool:
-        """Say whether these edits change anything in the steps that are replayed."""
-        return any(
-            any_in(selection.select(edit), g)
+    def holds(self, edits: Sequence[Edit]) -> bool:
+        """Say whether what these edits change shows in the steps that are replayed as it does in the recording.
+
+        What lies mostly outside of them, as a startup does, would seem to cost little.
+        """
+        inside = sum(
+            amount(selection.select(edit), g, selection.a) / (g.end - g.origin)
             for g, selection in zip(self.graphs, self.selections, strict=True)
             for edit in edits
         )
+        everywhere = sum(
+            amount(selection.select(edit), None, selection.a) / max(high - low, 1)
+            for selection in self.selections
+            for low, high in [selection.a.t.whole_window]
+            for edit in edits
+        )
+        return inside >= ALIKE * everywhere
 
     @property
     def local(self) -> bool:
         """Say whether ranks of the job are missing: what is waited for them then stays as it is."""
         sizes = [a.t.trace.world_size or 1 for a in self.chosen.analyses]
         return max(sizes, default=1) > len(self.graphs)
+
+    @property
+    def loader_unseen(self) -> bool:
+        """Say whether batches come from a loader of which nobody knows how fast it is."""
+        return any(g.loader is not None and g.loader.unseen for g in self.graphs)
 
     @cached_property
     def refused(self) -> str:
@@ -91,7 +105,7 @@ class Replay:
             graphs.append(apply(g, selection, together))
         release = next((evening(edit) for edit in edits if waits_for_peers(edit)), as_they_come)
         scale = float(np.prod([edit.coefficients.get("factor", 1.0) for edit in edits if edit.kind == "larger_batch"]))
-        return self.outcome(graphs, self.run(graphs, release), scale)
+        return no_longer(self.outcome(graphs, self.run(graphs, release), scale), self.base)
 
     def run(self, graphs: Sequence[Graph], release: Release = as_they_come) -> list[Played]:
         for g in graphs:
@@ -105,14 +119,13 @@ class Replay:
         return outcome(graphs, played, scale)
 
 
-def any_in(chosen: Selected, g: Graph) -> bool:
-    """Say whether anything of this selection lies in a graph."""
-    return bool(
-        clip(chosen.host, g.origin, g.end).total
-        or np.isin(chosen.device, g.row).any()
-        or np.isin(chosen.waits, g.call).any()
-        or np.isin(chosen.launches, g.call).any()
-    )
+def amount(chosen: Selected, g: Graph | None, a: Analysis) -> float:
+    """Return how much of this selection lies in a graph, ns; without one, all of it."""
+    h, device, waits = a.t.host, np.full(len(chosen.device), True), chosen.waits
+    if g is not None:
+        device, waits = np.isin(chosen.device, g.row), waits[np.isin(waits, g.call)]
+    host = chosen.host if g is None else clip(chosen.host, g.origin, g.end)
+    return float(host.total + chosen.time[device].sum() + (h.end - h.start)[waits].sum())
 
 
 def waits_for_peers(edit: Edit) -> bool:
@@ -128,8 +141,13 @@ def evening(edit: Edit) -> Release:
 
 def replay_of(measured: Measured) -> Replay:
     """Return the replay of a run; `refused` says whether it can be used."""
-    late = measured.measurements
-    return Replay(choose(measured.analyses), str(late.one("late_ranks").value) if "late_ranks" in late else "")
+    m = measured.measurements
+    return Replay(
+        choose(measured.analyses),
+        str(m.one("late_ranks").value) if "late_ranks" in m else "",
+        int(m.get("num_workers", 0)) or None,  # batches that no worker makes are no part of the loader's loop
+        int(m.get("prefetch_factor", 2)),
+    )
 
 
 def identity(a: Analysis) -> tuple[Floats64, Floats64]:

@@ -8,10 +8,11 @@ the causes of idle time: what a host does is one of them, whether the GPU is idl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whyidle.measure import (
     accumulation,
@@ -34,6 +35,7 @@ from whyidle.measure.rows import Index, distinct, marked, together, without
 from whyidle.model.evidence import Ints, Kind
 from whyidle.model.finding import CAUSES, Edit
 from whyidle.model.intervals import NOTHING, Intervals, clip, intersect
+from whyidle.replay import roofline
 
 NONE = np.empty(0, np.intp)
 
@@ -67,6 +69,7 @@ class Selected:
     launches: Index = field(
         default_factory=nothing
     )  # rows of t.host: launch calls, of which nothing stays where `device` is removed or merged
+    number: str = ""  # in what type these products compute then
 
 
 def select(a: Analysis, edit: Edit) -> Selected:
@@ -136,6 +139,9 @@ class Selection:
             case "scale_device" if words == {"class": "collective_wait"}:
                 rows, waited = waiting(self.a)
                 return Selected(device=rows, time=waited)
+            case "scale_device" if "number" in words:
+                others = {name: value for name, value in words.items() if name != "number"}
+                return replace(self._device(DEVICE[text_of(others)](self.a)), number=str(words["number"]))
             case "scale_device" | "remove_device" | "overlap_copies" | "overlap_collectives":
                 return self._device(DEVICE[text_of(words)](self.a))
             case _:
@@ -155,6 +161,11 @@ class Selection:
         more = text_of({name: value for name, value in words.items() if name != "cause"})
         time = merged([self.of_cause(cause) for cause in str(words["cause"]).split(",")])
         return intersect(time, PLACES[more](self.a))[0] if more else time
+
+    @cached_property
+    def memory_share(self) -> NDArray[np.float64]:
+        """Return for each device slice the share of its time that memory needs anyway."""
+        return roofline.memory_share(self.a)
 
     @cached_property
     def waits(self) -> sync.Waits:

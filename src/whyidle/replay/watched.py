@@ -24,6 +24,8 @@ SOURCE: Final = "the loop of its loader, simulated with the times of this job's 
 ARITHMETIC: Final = "its pauses in this job's log"
 STEPS: Final = 1500  # that are simulated; of several batches fewer, but for FEWEST_STEPS
 FEWEST_STEPS: Final = 200
+MOST_BATCHES: Final = 40_000  # that are simulated, whatever a step has of them: of so many the mean is sure
+FEWEST_LONG: Final = 5  # steps of so many batches
 RARE: Final = 100  # steps between pauses: from there on they do not change how far ahead a loader gets
 # In __next__, of a batch that is there: 0.5 to 0.75 ms (bench/pairs.py, 2 CPUs). What else receiving costs is in the
 # step's own time where workers are on; all of it is the rule's HANDOVER.
@@ -92,8 +94,8 @@ class Job:
 
     def play(self) -> Steps:
         """Return how long the steps of this job take."""
-        group = max(round(self.per_step), 1)
-        number = max(STEPS // group, FEWEST_STEPS)
+        group = min(max(round(self.per_step), 1), MOST_BATCHES // FEWEST_LONG)
+        number = max(STEPS // group, min(FEWEST_STEPS, MOST_BATCHES // group))
         count = number * group + WARM_UP
         making = self.making if self.workers else max(self.making - self.hidden, 0.0)
         consumer = np.full(count, self.own / group + self.receiving)

@@ -150,14 +150,14 @@ class Fp32NoTensorcore(Rule):
             effort="code",
             applies=self.autocast_applies,
             risk="fewer digits: compare the learning curve",
-            edits=(self._edit(self.fp16_left),),
+            edits=(self._edit("bf16", self.fp16_left),),
         )
 
     def _tf32(self, units: str, class_: str = "matmul") -> Edit:
-        return self._edit(self.tf32_left if units == "tf32" else self.xf32_left, class_)
+        return self._edit("tf32", self.tf32_left if units == "tf32" else self.xf32_left, class_)
 
-    def _edit(self, left: float, class_: str = "matmul") -> Edit:
-        which = {"class": class_} | ({"tensor_cores": False} if class_ == "matmul" else {})
+    def _edit(self, number: str, left: float, class_: str = "matmul") -> Edit:
+        which = {"class": class_, "number": number} | ({"tensor_cores": False} if class_ == "matmul" else {})
         return Edit("scale_device", which, {"factor": left, "prior": 1.0})
 
     def _mixed(self) -> Fix:
@@ -172,7 +172,7 @@ class Fp32NoTensorcore(Rule):
             effort="code",
             applies=self.autocast_applies,
             risk="fp16 overflows where fp32 does not: keep the scaler and compare the learning curve",
-            edits=(self._edit(self.fp16_left),),
+            edits=(self._edit("fp16", self.fp16_left),),
         )
 
     cases = (

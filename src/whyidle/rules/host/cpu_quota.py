@@ -71,7 +71,7 @@ class CpuQuota(Rule):
                 effort="setting",
                 applies=self.raise_applies,
                 risk="CPUs that other containers of the machine do not have then",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": 0.0}),),
+                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": 0.0, "prior": 1.0}),),
             ),
             Fix(
                 "size workers and threads for the quota",

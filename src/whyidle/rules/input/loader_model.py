@@ -86,7 +86,7 @@ def plan(m: Measurements, lost: float, most: int | None = None, handover: float 
     if step <= 0 or m.number("batch_seconds") <= 0:
         return None
     own = step * max(1 - lost, 0.0)
-    making = m.number("batch_seconds") * max(m.get("loader_batches_per_step", 1.0), 1.0)
+    making = m.number("batch_seconds") * m.get("loader_batches_per_step", 1.0)
     cpus = cpus_per_rank(m)
     room = max(most if most is not None else _room(m, cpus), 1)
     if most is None and cpus is not None and making / room > own:
@@ -94,7 +94,7 @@ def plan(m: Measurements, lost: float, most: int | None = None, handover: float 
     at_work = making / own if own > 0 else math.inf
     wanted = SPARE * (1 + m.get("batch_spread", SPREAD)) * at_work
     workers = room if wanted >= room else max(math.ceil(wanted), 1)
-    receiving = handover * max(m.get("loader_batches_per_step", 1.0), 1.0)
+    receiving = handover * m.get("loader_batches_per_step", 1.0)
     shared = taken.per_rank(m)
     after = max(own + receiving, making / workers)
     if shared is not None:

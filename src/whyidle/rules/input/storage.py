@@ -83,7 +83,7 @@ class Storage(Rule):
         known = m.get("num_workers", 0.0) >= 1
         workers = 2 * int(m.get("num_workers", 0.0))
         more = f"{workers}" if known else "2 * num_workers"
-        coefficients = {"factor": self.half} | ({"workers": workers, "prefetch": 4} if known else {"prior": 1.0})
+        coefficients = {"factor": self.half, "prior": 1.0} | ({"workers": workers, "prefetch": 4} if known else {})
         return (
             Fix(
                 "have more reads under way: workers that wait take no CPU",

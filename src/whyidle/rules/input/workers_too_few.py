@@ -151,7 +151,7 @@ class WorkersTooFew(Rule):
         return self.one_rank_confidence if m.get("late_data_share", 0.0) >= self.one_rank else otherwise
 
     def _edits(self, factor: float, **settings: float) -> tuple[Edit, ...]:
-        return (Edit("scale_host", {"cause": "data_wait"}, {"factor": factor, **settings}),)
+        return (Edit("scale_host", {"cause": "data_wait"}, {"factor": factor, "prior": 1.0, **settings}),)
 
     def _fixes(self) -> tuple[Fix, ...]:
         return (

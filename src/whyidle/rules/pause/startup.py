@@ -123,11 +123,16 @@ class Startup(Rule):
                     effort="setting",
                     applies=self.applies,
                     risk="dynamic=True makes kernels somewhat slower than fixed shapes",
-                    edits=(Edit("scale_host", {"cause": "compile,allocator"}, {"factor": 0.0}),),
+                    edits=(*self._gone("compile", code, m), *self._gone("allocator", memory, m)),
                 ),
             ),
             candidates=("compile.recompile", "compute.cudnn_autotune"),
         )
+
+    def _gone(self, cause: str, part: float, m: Measurements) -> Iterator[Edit]:
+        """Yield that this part of the host's time of a cause is gone; what other rules speak of stays."""
+        if part > 0:
+            yield Edit("scale_host", {"cause": cause}, {"factor": 1 - min(part / m.number(f"idle_{cause}_share"), 1.0)})
 
     cases = (
         Fires("watched: four minutes until the first step, ten minutes of steps", startup_s=240.0, watched_s=600.0),
