@@ -16,6 +16,7 @@ from whyidle.replay.interval import ranged
 from whyidle.replay.pricer import Pricer
 
 LEAST: Final = 0.01  # of the step as it is: a fix that adds less is not worth a line (judgement)
+ENOUGH: Final = 0.5  # of the best fix of a finding: one that its rule prefers is worth no less (judgement)
 MOST: Final = 6  # fixes of a sequence: nobody plans further ahead
 
 
@@ -31,7 +32,7 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, ...], dict[str, str]]:
-    """Return findings with what each of their fixes is worth alone, the best first; of rules without such a fix why."""
+    """Return findings with what each of their fixes is worth alone, that to make first; of rules without one why."""
     found, why = [], {}
     for finding in findings:
         never = pricer.why_not(finding.rule)
@@ -42,7 +43,9 @@ def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, 
         ]
         if fixes and not any(fix.predicted for fix in fixes):
             why[finding.rule] = next(one for one in worth if isinstance(one, str))
-        found.append(replace(finding, fixes=tuple(sorted(fixes, key=lambda fix: -gain(fix, pricer.mean_s)))))
+        first = best(replace(finding, fixes=tuple(fixes)), pricer.mean_s)
+        in_order = [fix for fix in fixes if fix is first] + [fix for fix in fixes if fix is not first]
+        found.append(replace(finding, fixes=tuple(in_order)))
     return tuple(found), why
 
 
@@ -119,9 +122,13 @@ def within(predicted: Predicted, before: float, width: float, model: float) -> P
 
 
 def best(finding: Finding, before: float) -> Fix | None:
-    """Return the fix of a finding that is worth most for its effort; None if none is predicted to save anything."""
-    fix = max(finding.fixes, key=lambda fix: gain(fix, before), default=None)
-    return fix if fix is not None and gain(fix, before) > 0 else None
+    """Return the fix of a finding to make; None if none is predicted to save anything.
+
+    That is the first that is worth at least half as much for its effort as any: its rule names the safest first.
+    """
+    gains = [gain(fix, before) for fix in finding.fixes]
+    least = ENOUGH * max(gains, default=0.0)
+    return next((fix for fix, one in zip(finding.fixes, gains, strict=True) if one > 0 and one >= least), None)
 
 
 def gain(fix: Fix, before: float) -> float:

@@ -15,7 +15,7 @@ from whyidle.rules.base import Threshold
 READ = ("cpus_allowed", "cpus_online", "cpus_taken", "ranks_on_machine")
 
 MUCH = Threshold(0.2, "of cpus_allowed", source="judgement: below is what services of a machine use, or a short visit")
-APPLIES = Threshold(0.5, "probability", source="judgement: 0.83 to 1.66 iterations/s in one public case")
+APPLIES = Threshold(0.25, "probability", source="judgement: 0.83 to 1.66 iterations/s in one public case")
 RESIDUAL = Threshold(0.3, "of the wait", source="judgement: what the job's own CPU time takes remains")
 
 
