@@ -17,8 +17,8 @@ from whyidle.measure.steps import Steps
 FEWEST: Final = 3  # steps: of fewer there is no median
 STEADY: Final = 5  # steps that are enough
 # Operations of all steps and ranks. A replay takes 1 to 3 us for each, and some thirty are made.
-MOST: Final = 60_000
-MOST_OF_RANKS: Final = 240_000  # in STEADY steps of all ranks, or one rank stands for them
+MOST: Final = 30_000
+MOST_OF_RANKS: Final = 120_000  # in STEADY steps of all ranks, or one rank stands for them
 
 
 @dataclass(frozen=True, slots=True)
