@@ -124,11 +124,13 @@ def within(predicted: Predicted, before: float, width: float, model: float) -> P
 def best(finding: Finding, before: float) -> Fix | None:
     """Return the fix of a finding to make; None if none is predicted to save anything.
 
-    That is the first that is worth at least half as much for its effort as any: its rule names the safest first.
+    That is the first that is worth at least half as much for its effort as any: its rule names the safest first. A
+    larger batch changes what is learned: it comes after all that do not.
     """
-    gains = [gain(fix, before) for fix in finding.fixes]
-    least = ENOUGH * max(gains, default=0.0)
-    return next((fix for fix, one in zip(finding.fixes, gains, strict=True) if one > 0 and one >= least), None)
+    gains = [(fix, gain(fix, before)) for fix in finding.fixes if gain(fix, before) > 0]
+    same = [(fix, one) for fix, one in gains if fix.predicted and fix.predicted.per == "step"] or gains
+    least = ENOUGH * max((one for _, one in same), default=0.0)
+    return next((fix for fix, one in same if one >= least), None)
 
 
 def gain(fix: Fix, before: float) -> float:

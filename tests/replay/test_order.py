@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
 from whyidle.model.finding import Edit, Effort, Estimate, Finding, Fix, Predicted
-from whyidle.rank import asked, priced, rank, sequence
+from whyidle.rank import asked, best, priced, rank, sequence
 
 DATA, HOST, NONE = (Edit("scale_host", {"cause": cause}) for cause in ("data_wait", "python", "gc"))
 
@@ -92,3 +93,21 @@ def test_a_combination_that_somebody_asks_for(found: tuple[Finding, ...]) -> Non
     assert part.predicted is not None
     assert "sync.scalar_read" in part.why_not
     assert asked(["host.gc_pause"], found, Job()).predicted is None
+
+
+def test_of_several_fixes_the_one_that_its_rule_prefers() -> None:
+    """Unless another is worth twice as much; a larger batch, which changes what is learned, comes last."""
+
+    def fix(title: str, saves: float, per: Literal["step", "sample"] = "step") -> Fix:
+        step = Estimate(0.1 - saves, 0.1 - saves, 0.1 - saves)
+        return Fix(title, "…", "setting", 1.0, predicted=Predicted(step, step, step, per=per))
+
+    def chosen(*fixes: Fix) -> str | None:
+        first = best(Finding("host.launch_bound", "high", 1.0, "", 0.5, fixes=fixes), 0.1)
+        return first.title if first else None
+
+    assert chosen(fix("graphs", 0.02), fix("other", 0.03)) == "graphs"
+    assert chosen(fix("graphs", 0.01), fix("other", 0.03)) == "other"
+    assert chosen(fix("graphs", 0.01), fix("batch", 0.05, "sample")) == "graphs"
+    assert chosen(fix("graphs", -0.01), fix("batch", 0.05, "sample")) == "batch"
+    assert chosen(fix("graphs", 0.0)) is None
