@@ -179,3 +179,15 @@ def test_how_much_workers_slow_a_host_down_is_part_of_the_range(launches):
     assert assumed_.likely == known.likely
     more = launches.play([wait, replace(beside, coefficients={"factor": 1.16})]).mean_ns / 1e9
     assert assumed_.high >= more > known.high
+
+
+def test_a_change_that_leaves_nothing_of_the_step_is_not_priced() -> None:
+    r = Recording()
+    for step in range(4):
+        r.step(step, 10 * step, 10 * step + 10)
+        r.op("aten::mm", 10 * step, 10 * step + 10).kernel(10 * step + 9, 10 * step + 10, 10 * step, took=1)
+    job = replayed(r)
+    host = Edit("scale_host", {"cause": "dispatch,python"}, {"factor": 0.0})
+    gpu = Edit("remove_device", {"class": "all"})
+    priced = Replayed(job).price([host, gpu])
+    assert isinstance(priced, str) or priced.step_time_mean_s.likely > 0

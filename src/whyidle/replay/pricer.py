@@ -17,6 +17,7 @@ from whyidle.replay.replay import Replay
 from whyidle.replay.select import replayable
 
 LEFT = "its time lies outside of the steps that were replayed"
+NOTHING_LEFT = "it would leave nothing of the step, which no job can do"
 OVER = "is over once training has begun: no step to come is faster without it"
 KEEPS_UP = "the loader keeps up, which nobody saw since it was never waited for"
 # Of the step: the pace of a loader that was never waited for, taken as anything from that of the steps to 20 times as
@@ -62,6 +63,8 @@ class Replayed:
         if not grows and not self.replay.holds(edits):
             return LEFT
         after = self.replay.play(edits)
+        if min(after.mean_ns, after.median_ns, self.replay.base.mean_ns) <= 0:
+            return NOTHING_LEFT
         worse = tuple(slower(edit) for edit in edits)
         unsure = abs(self.replay.play(worse).mean_ns / after.mean_ns - 1) if worse != tuple(edits) else 0.0
         if grows and unsure > APART - 1:
