@@ -190,4 +190,5 @@ def test_a_change_that_leaves_nothing_of_the_step_is_not_priced() -> None:
     host = Edit("scale_host", {"cause": "dispatch,python"}, {"factor": 0.0})
     gpu = Edit("remove_device", {"class": "all"})
     priced = Replayed(job).price([host, gpu])
-    assert isinstance(priced, str) or priced.step_time_mean_s.likely > 0
+    assert isinstance(priced, str)
+    assert "nothing of the step" in priced
