@@ -10,15 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from score import asked, matrix_options
+from score import asked, asked_jobs, counted, matrix_options
 from scoring import show_predictions, show_replayed
 from scoring.jobs import ROOT, LeftOut, simulator
-from scoring.matrix import Asked, Job, matrix, not_offered
+from scoring.matrix import Asked, not_offered
 from scoring.pairs import told
 from scoring.predictions import Priced, score_predictions
 from scoring.priced import run
@@ -43,25 +42,12 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def followed(jobs: Sequence[Job], keep: Path | None, processes: int) -> Iterator[Priced | LeftOut]:
-    """Yield what was predicted and count it on the screen."""
-    for done, priced in enumerate(run(jobs, keep, processes), 1):
-        if sys.stderr.isatty():
-            print(f"\r{done} of {len(jobs)} jobs", end="" if done < len(jobs) else "\n", file=sys.stderr, flush=True)
-        yield priced
-
-
 def simulated(options: argparse.Namespace) -> dict[str, object]:
     """Price the fixes of the matrix, print how right that was, and return what goes into the JSON."""
     world = simulator()
     wanted: Asked = asked(options, world.FAMILIES)
-    try:
-        jobs = matrix(world, wanted)
-    except ValueError as error:
-        sys.exit(f"replay.py: {error}")
-    if options.keep:
-        options.keep.mkdir(parents=True, exist_ok=True)
-    ended = list(followed(jobs, options.keep, options.jobs))
+    jobs = asked_jobs(world, wanted, options.keep)
+    ended = list(counted(run(jobs, options.keep, options.jobs), len(jobs)))
     priced = sorted((p for p in ended if isinstance(p, Priced)), key=lambda job: job.name)
     missing = [p for p in ended if isinstance(p, LeftOut)]
     apart = {

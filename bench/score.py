@@ -11,9 +11,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from scoring import show
 from scoring.board import worlds
@@ -23,6 +24,8 @@ from scoring.jobs import ROOT, How, LeftOut, run, simulator
 from scoring.matrix import Asked, Job, matrix, not_offered
 from scoring.peers import PEERS
 from scoring.records import Outcome
+
+T = TypeVar("T")
 
 DEFAULT = Asked()
 QUICK = Asked(severities=(0.1, 0.2), pairs=8, misspecified=24)
@@ -106,25 +109,31 @@ def asked(options: argparse.Namespace, families: Sequence[str]) -> Asked:
     return replace(base, **said)
 
 
-def followed(jobs: Sequence[Job], how: How, processes: int) -> Iterator[Outcome | LeftOut]:
-    """Yield outcomes and count them on the screen."""
-    for done, outcome in enumerate(run(jobs, how, processes), 1):
+def asked_jobs(world: Any, wanted: Asked, keep: Path | None) -> list[Job]:
+    """Return the jobs of the matrix that was asked for, and make the folder to keep them in."""
+    try:
+        jobs = matrix(world, wanted)
+    except ValueError as error:
+        sys.exit(f"{Path(sys.argv[0]).name}: {error}")
+    if keep:
+        keep.mkdir(parents=True, exist_ok=True)
+    return jobs
+
+
+def counted(ended: Iterable[T], total: int) -> Iterator[T]:
+    """Yield what comes of jobs and count it on the screen."""
+    for done, one in enumerate(ended, 1):
         if sys.stderr.isatty():
-            print(f"\r{done} of {len(jobs)} jobs", end="" if done < len(jobs) else "\n", file=sys.stderr, flush=True)
-        yield outcome
+            print(f"\r{done} of {total} jobs", end="" if done < total else "\n", file=sys.stderr, flush=True)
+        yield one
 
 
 def simulated(options: argparse.Namespace) -> dict[str, object]:
     """Score the matrix, print it, and return what goes into the JSON."""
     world = simulator()
     wanted = asked(options, world.FAMILIES)
-    try:
-        jobs = matrix(world, wanted)
-    except ValueError as error:
-        sys.exit(f"score.py: {error}")
-    if options.keep:
-        options.keep.mkdir(parents=True, exist_ok=True)
-    ended = list(followed(jobs, How(options.keep, dict(options.peer)), options.jobs))
+    jobs = asked_jobs(world, wanted, options.keep)
+    ended = list(counted(run(jobs, How(options.keep, dict(options.peer)), options.jobs), len(jobs)))
     outcomes = sorted((o for o in ended if isinstance(o, Outcome)), key=lambda outcome: outcome.truth.name)
     left_out = [o for o in ended if isinstance(o, LeftOut)]
     scored = worlds(outcomes)

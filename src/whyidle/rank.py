@@ -95,8 +95,8 @@ def on_top(choices: Iterable[Choice], made: Sequence[Edit], now: float, pricer: 
     """Return the fixes that save something on top of those made."""
     found = []
     for choice in choices:
-        predicted = pricer.price((*made, *choice.fix.edits))
-        if not isinstance(predicted, str):
+        predicted = pricer.price((*made, *choice.fix.edits)) if made else choice.fix.predicted
+        if isinstance(predicted, Predicted):
             saved = now - predicted.step_time_mean_s.likely
             if saved >= LEAST * pricer.mean_s:
                 found.append(OnTop(choice, saved, predicted))

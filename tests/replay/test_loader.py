@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyidle.replay.loader import Loader, loop, rhythm, simulate
+from whyidle.replay.loader import Loader, loop, rhythm
 
 MS = 1e6  # ns
 T = 0.1  # s, what the training does per batch
@@ -28,7 +28,7 @@ TABLE = {
 
 
 def wait_share(rho: float, spread: float, workers: int = 4, prefetch: int = 2) -> float:
-    wait = simulate((rho * workers * T, spread), workers, prefetch, T)
+    wait = loop((rho * workers * T, spread), workers, prefetch, T).wait
     return float(wait.mean() / (wait.mean() + T))
 
 
@@ -43,8 +43,8 @@ def test_batches_made_ahead_take_up_what_is_unequal(prefetch: int, share: float)
 
 
 def test_the_same_arguments_give_the_same_waits() -> None:
-    first = simulate((0.32, 1.0), 4, 2, T)
-    assert np.array_equal(first, simulate((0.32, 1.0), 4, 2, T))
+    first = loop((0.32, 1.0), 4, 2, T).wait
+    assert np.array_equal(first, loop((0.32, 1.0), 4, 2, T).wait)
     assert len(first) == 6000
 
 

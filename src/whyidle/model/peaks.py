@@ -14,7 +14,6 @@ from typing import Final, Literal
 from whyidle.model.hardware import PART_OF_A_GPU, has
 
 Number = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"]
-NUMBERS: Final[tuple[Number, ...]] = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8")
 TERA: Final = 1e12
 GIGA: Final = 1e9
 # GB/s in one direction, of 16 lanes.

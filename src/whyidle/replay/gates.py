@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from whyidle.measure.timeline import pick
-from whyidle.replay.graph import Graph, Node
+from whyidle.replay.graph import Graph
+from whyidle.replay.outcome import outcome
 
 if TYPE_CHECKING:
     from whyidle.replay.replay import Replay
@@ -29,18 +28,14 @@ def refusal(r: Replay) -> str:
     """Return why nothing may be predicted with this replay; empty if it may."""
     if not all(len(g.row) for g in r.graphs):
         return "no work of the GPU can be joined with the call that launched it"
-    off = identity_error(r)
+    off = r.identity_error
     if off > IDENTITY:
         return f"a replay of the steps as they are is {off:.0%} off"
     early = max((launched_late(g, r, place) for place, g in enumerate(r.graphs)), default=0.0)
     if early > EARLY:
         return f"{early:.0%} of operations start before they are launched: the clocks of host and GPU disagree"
     base = r.base.mean_ns
-    by_gpu, by_host = (
-        r.outcome(graphs := [change(g) for g in r.graphs], r.run(graphs)).mean_ns
-        for change in (faster_gpu, faster_host)
-    )
-    if max(by_gpu, by_host) > base * (1 + MORE):
+    if max(mean(r, faster_gpu), mean(r, faster_host)) > base * (1 + MORE):
         return "a faster GPU or host would make the replayed step longer"
     if base - mean(r, lambda g: faster_loader(faster_gpu(faster_host(g)))) < SOME * HALF * base:
         return "neither a faster GPU nor a faster host would shorten the step: what it waits for was not recorded"
@@ -50,17 +45,7 @@ def refusal(r: Replay) -> str:
 def mean(r: Replay, change: Callable[[Graph], Graph]) -> float:
     """Return the mean step of the replay with a change to the graph of each rank, ns."""
     graphs = [change(g) for g in r.graphs]
-    return r.outcome(graphs, r.run(graphs)).mean_ns
-
-
-def identity_error(r: Replay) -> float:
-    """Return by how much the replayed steps differ from the recorded ones, median over steps, of the worst rank."""
-    errors = [0.0]
-    for g, p in zip(r.recorded, r.run(r.recorded), strict=True):
-        recorded = np.diff((g.start[g.kind == Node.MARK] - g.origin).astype(np.float64))
-        known = recorded > 0
-        errors.append(float(np.median(np.abs(np.diff(p.marks)[known] / recorded[known] - 1))))
-    return max(errors)
+    return outcome(graphs, r.run(graphs)).mean_ns
 
 
 def launched_late(g: Graph, r: Replay, place: int) -> float:

@@ -45,23 +45,6 @@ class Loop(NamedTuple):
     step: Floats  # from one batch taken to the next
 
 
-def simulate(
-    batch_seconds: Sequence[float] | tuple[float, float],
-    workers: int,
-    prefetch: int,
-    consumer_seconds: float | Sequence[float],
-    *,
-    batches: int = 6000,
-    seed: int = 0,
-    cpus: float | None = None,
-    cpu_share: float = 1.0,
-) -> Floats:
-    """Return how long the training waits for each batch, s; the same for the same arguments. See `loop`."""
-    return loop(
-        batch_seconds, workers, prefetch, consumer_seconds, batches=batches, seed=seed, cpus=cpus, cpu_share=cpu_share
-    ).wait
-
-
 def loop(
     batch_seconds: Sequence[float] | tuple[float, float],
     workers: int,

@@ -8,7 +8,6 @@ from whyidle.measure import Measured
 from whyidle.model.finding import Prediction
 from whyidle.replay.critical import critical_path
 from whyidle.replay.fused import Fused
-from whyidle.replay.gates import identity_error
 from whyidle.replay.pricer import Pricer, Replayed
 from whyidle.replay.replay import Replay, replay_of
 from whyidle.replay.watched import of_log
@@ -45,7 +44,7 @@ def of_trace(replay: Replay) -> Prediction:
         local=replay.local,
         step_time_s=replay.base.median_ns / 1e9,
         step_time_mean_s=replay.base.mean_ns / 1e9,
-        identity_error=identity_error(replay),
+        identity_error=replay.identity_error,
         queue=first.queue.length,
         critical_path=critical_path(replay),
     )

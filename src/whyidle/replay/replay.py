@@ -17,7 +17,7 @@ from whyidle.replay.choose import Chosen, choose
 from whyidle.replay.edits import apply
 from whyidle.replay.engine import Played, alone
 from whyidle.replay.gates import refusal
-from whyidle.replay.graph import Graph, build, from_rest
+from whyidle.replay.graph import Graph, Node, build, from_rest
 from whyidle.replay.outcome import Outcome, no_longer, outcome
 from whyidle.replay.ranks import Meetings, Release, as_they_come, changed, meetings, play_together, to_mean, to_others
 from whyidle.replay.select import Selected, Selection, concerns
@@ -88,9 +88,19 @@ class Replay:
         return self.chosen.why_not or refusal(self)
 
     @cached_property
+    def identity_error(self) -> float:
+        """Return by how much the replayed steps differ from the recorded ones, median over steps, of the worst rank."""
+        errors = [0.0]
+        for g, p in zip(self.recorded, self.run(self.recorded), strict=True):
+            recorded = np.diff((g.start[g.kind == Node.MARK] - g.origin).astype(np.float64))
+            known = recorded > 0
+            errors.append(float(np.median(np.abs(np.diff(p.marks)[known] / recorded[known] - 1))))
+        return max(errors)
+
+    @cached_property
     def base(self) -> Outcome:
         """Return the replay with nothing changed."""
-        return self.outcome(self.graphs, self.base_played)
+        return outcome(self.graphs, self.base_played)
 
     @cached_property
     def base_played(self) -> list[Played]:
@@ -105,7 +115,7 @@ class Replay:
             graphs.append(apply(g, selection, together))
         release = next((evening(edit) for edit in edits if waits_for_peers(edit)), as_they_come)
         scale = float(np.prod([edit.coefficients.get("factor", 1.0) for edit in edits if edit.kind == "larger_batch"]))
-        return no_longer(self.outcome(graphs, self.run(graphs, release), scale), self.base)
+        return no_longer(outcome(graphs, self.run(graphs, release), scale), self.base)
 
     def run(self, graphs: Sequence[Graph], release: Release = as_they_come) -> list[Played]:
         for g in graphs:
@@ -114,9 +124,6 @@ class Replay:
         if len(self.meetings):
             return play_together(graphs, changed(self.meetings, graphs), release)
         return [alone(g) for g in graphs]
-
-    def outcome(self, graphs: Sequence[Graph], played: Sequence[Played], scale: float = 1.0) -> Outcome:
-        return outcome(graphs, played, scale)
 
 
 def amount(chosen: Selected, g: Graph | None, a: Analysis) -> float:
