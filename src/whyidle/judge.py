@@ -22,11 +22,21 @@ from whyidle.model.finding import (
     RunInfo,
     Summary,
 )
-from whyidle.model.measurement import Measurements
+from whyidle.model.measurement import (
+    CURVE,
+    CURVE_ACTIVITY,
+    CURVE_CLOCKS,
+    CURVE_GPUS,
+    CURVE_LOG,
+    CURVE_LONG,
+    Measurements,
+)
 from whyidle.rank import asked, priced, rank, sequence
 from whyidle.rules import all_rules, ask
 
 LEAST_CONFIDENCE = 0.05
+# Ways to record a curve: nobody needs one who has a trace or a log.
+CURVES = (CURVE, CURVE_LONG, CURVE_GPUS, CURVE_CLOCKS, CURVE_ACTIVITY, CURVE_LOG)
 LOG = "whyidle run"  # the kind of evidence that a watched process is
 SAID = 3  # things that a warning names
 NAMED = 0.01  # of window: less is not named
@@ -65,7 +75,7 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
         summary = hollow(summary) if refusal.hollow else summary
         summary = replace(summary, verdict=f"Cannot judge: {refusal.message}")
         return Report(info, summary, warnings=tuple(warnings), detail=measured.detail, judged=False)
-    findings, unknown = ask(measured.measurements, watched.done(run, measured.watched))
+    findings, unknown = ask(measured.measurements, elsewhere(run, measured))
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     ranked, prediction = predicted(measured, ranked, what_if) if predict else (ranked, None)
     said = [verdict(measured.measurements, ranked, summary), *watched.remarks(measured.measurements, summary)]
@@ -78,12 +88,18 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
     return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, prediction, judged=judged)
 
 
+def elsewhere(run: Run, measured: Measured) -> dict[str, str]:
+    """Return the ways to measure that are gone, or that would tell less than what is there: see `rules.ask`."""
+    curve = {} if measured.curves.measurements else dict.fromkeys(CURVES, "")
+    return curve | watched.done(run, measured.watched)
+
+
 def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...], predict: bool, what_if: Sequence[str]) -> Report:
     """Return the report on a job of which there are logs and no trace of a GPU."""
     info = run_info(run, measured)
     if not measured.watched.logs:
         return Report(info, Summary(watched.nothing(run)), warnings=warnings, judged=False)
-    findings, unknown = ask(measured.measurements, watched.done(run, measured.watched))
+    findings, unknown = ask(measured.measurements, elsewhere(run, measured))
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     ranked, prediction = predicted(measured, ranked, what_if) if predict else (ranked, None)
     summary = watched.summarize(Summary(""), measured.watched)

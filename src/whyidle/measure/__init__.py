@@ -1,6 +1,6 @@
 """Evidence in, measurements out. One file per question; `measure` asks them all, rank by rank.
 
-A run has traces, logs of a job that was watched (step_log/), or both. Then the traces tell of the GPU, and the logs how
+A run has traces, logs of a job that was watched (step_log/), curves that others recorded (curve/), or several of these. Then the traces tell of the GPU, and the logs how
 long steps take: they hold the whole run, undisturbed by a profiler.
 """
 
@@ -17,6 +17,7 @@ from whyidle.measure import (
     clock,
     collective,
     compute,
+    curve,
     flops,
     idle,
     input,  # noqa: A004
@@ -31,6 +32,7 @@ from whyidle.measure import (
     transfer,
 )
 from whyidle.measure.analysis import Analysis
+from whyidle.measure.curve import Curves
 from whyidle.measure.detail import detail
 from whyidle.measure.sanity import Doubt, doubts
 from whyidle.measure.settings import gpu_counts, settings
@@ -89,6 +91,7 @@ class Measured:
     warnings: tuple[str, ...] = ()  # recordings and devices that were left out
     confidence: float = 1.0  # what the doubts leave of it, 0-1; of several ranks the mean, as of their shares
     watched: WatchedJob = field(default_factory=WatchedJob)
+    curves: Curves = field(default_factory=Curves)
 
     @property
     def traces(self) -> tuple[Trace, ...]:
@@ -98,6 +101,7 @@ class Measured:
 def measure(run: Run) -> Measured:
     """Measure every rank that did GPU work and can be believed, what the logs tell, and the run as a whole."""
     watched = step_log.measure(run)
+    curves = curve.measure(run)
     recorded = [Analysis(trace) for trace in run.traces if len(trace.device_slices)]
     doubted = [(a, list(doubts(a))) for a in recorded]
     usable = [(a, found) for a, found in doubted if not any(doubt.refuse for doubt in found)]
@@ -105,25 +109,27 @@ def measure(run: Run) -> Measured:
         usable = doubted
     analyses = [a for a, _ in usable]
     traced = of_traces(analyses)
-    m = joined(traced, watched)
+    m = joined(traced, watched, curves)
     sources = [a.t.steps.source for a in analyses]
     return Measured(
         analyses=tuple(analyses),
         measurements=m,
-        devices=tuple(device_busy(analyses)),
+        devices=tuple(device_busy(analyses)) or curves.devices,
         detail=detail(analyses),
-        gpus=gpu_counts(analyses) or watched.gpus,
-        settings=settings(analyses, m) | dict(watched.settings),
+        gpus=gpu_counts(analyses) or watched.gpus or curves.gpus,
+        settings=dict(curves.settings) | settings(analyses, m) | dict(watched.settings),
         steps_from=watched.steps_from or next((source for source in sources if source), None),
         doubts=tuple(named_doubts(usable)),
         warnings=(
             *left_out(run, [entry for entry in doubted if entry not in usable]),
             *strays(analyses),
             *watched.warnings,
+            *curves.warnings,
             *not_typical(traced, watched.measurements),
         ),
         confidence=mean([prod(doubt.confidence for doubt in found) for _, found in usable] or [1.0]),
         watched=watched,
+        curves=curves,
     )
 
 
@@ -135,12 +141,14 @@ def of_traces(analyses: Sequence[Analysis]) -> list[Measurement]:
     return [*whole(of_ranks), *parted, *across]
 
 
-def joined(traced: Sequence[Measurement], watched: WatchedJob) -> Measurements:
+def joined(traced: Sequence[Measurement], watched: WatchedJob, curves: Curves) -> Measurements:
     """Return everything measured, each name from where it is told best."""
     logged = {m.name for m in watched.measurements}
     of_trace = [m for m in traced if not (m.name in LOG_FIRST and m.name in logged)]
     known = {m.name for m in of_trace}
-    return Measurements([*of_trace, *(m for m in watched.measurements if m.name not in known)])
+    told = [*of_trace, *(m for m in watched.measurements if m.name not in known)]
+    known = {m.name for m in told}
+    return Measurements([*told, *(m for m in curves.measurements if m.name not in known)])
 
 
 def left_out(run: Run, unusable: Sequence[tuple[Analysis, list[Doubt]]]) -> Iterator[str]:

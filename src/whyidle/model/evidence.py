@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,13 +224,43 @@ class StepLog:
 class Series:
     """A counter over time, of a device, a process, or (both None) a machine. The unit is part of its name."""
 
-    name: str  # as the column is called: "utilization_percent", "cpu_busy_s"
-    node: str
-    time: Ints  # ns, CLOCK_MONOTONIC of the machine
+    name: str  # as the column is called: "utilization_percent", "cpu_busy_s"; those of a Curve: docs/curves.md
+    node: str  # of its folder; of a curve the host, "" where the recording does not say
+    time: Ints  # ns: CLOCK_MONOTONIC of the machine; of a curve by Curve.clock. Grows, never twice the same
     value: NDArray[np.float64]  # NaN where not measured
     device: int | None = None
     pid: int | None = None
     role: str = ""  # of a process: rank, worker or other
+    instance: str = ""  # of a GPU that is split (MIG): what tells this one from its siblings, "1g.10gb 7"
+
+    @property
+    def subject(self) -> str:
+        """Return of what it is, as measurements and facts call it: "gpu 3", "node7 gpu 3", "gpu 0 MIG 1g.10gb 7"."""
+        device = "" if self.device is None else f"gpu {self.device}"
+        return " ".join(filter(None, (self.node, device, self.instance and f"MIG {self.instance}")))
+
+
+Clock: TypeAlias = Literal["wall", "relative", "assumed"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Counters over time that somebody else recorded: one file of nvidia-smi, DCGM, CloudWatch, Prometheus, a trainer.
+
+    A file may also hold only what was at one moment: then every series has one value, and it is a point, no curve.
+    """
+
+    path: str
+    kind: str  # the format, as the JSON report calls it: Reader.kind
+    series: tuple[Series, ...]
+    clock: Clock = (
+        "wall"  # Series.time: ns since 1970 UTC; since the recording began; or samples times a usual interval
+    )
+    facts: tuple[
+        Fact, ...
+    ] = ()  # name, memory_bytes, power_limit_w, sm_clock_max_mhz of GPUs, subject as Series.subject
+    step_log: bool = False  # what a trainer printed, step by step: step_time_s, data_wait_s, tokens_per_s
+    warnings: tuple[str, ...] = ()  # what the reader had to repair or leave out
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,5 +298,6 @@ class Run:
     logs: tuple[StepLog, ...] = ()  # one per process that trained, by rank
     series: tuple[Series, ...] = ()
     nodes: tuple[Node, ...] = ()  # machines on which `whyidle run` watched the job
+    curves: tuple[Curve, ...] = ()  # what others recorded of its GPUs and steps
     ignored: tuple[Ignored, ...] = ()
     warnings: tuple[str, ...] = ()

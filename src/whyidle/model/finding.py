@@ -199,6 +199,8 @@ class DeviceBusy:
     device: int
     busy_share: float
     window_s: float
+    node: str = ""  # of a curve that tells it: the host
+    instance: str = ""  # of a GPU that is split (MIG)
 
 
 @dataclass(frozen=True, slots=True)

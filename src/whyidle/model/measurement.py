@@ -43,6 +43,12 @@ LOOK = "run the job under `whyidle run --workers`"
 LINUX = "run the job under `whyidle run`, on Linux"
 KNOWN_GPU = "record on a GPU that whyidle knows the peaks of"
 KNOWN_SHAPES = "record with record_shapes=True, on a GPU that whyidle knows the peaks of"
+CURVE = "record the GPU's utilization for 5 minutes: `nvidia-smi dmon -o DT > gpu.txt`"
+CURVE_LONG = "record the GPU's utilization for longer, or more often: `nvidia-smi dmon -o DT > gpu.txt`"
+CURVE_GPUS = "record the utilization of all GPUs of the job together: `nvidia-smi dmon -o DT > gpu.txt`"
+CURVE_CLOCKS = "record clocks, power and memory, too: `nvidia-smi dmon -s pucvm -o DT > gpu.txt`"
+CURVE_ACTIVITY = "record DCGM's activity counters: `dcgmi dmon -e 203,1001,1002,1004,1005 > gpu.txt`"
+CURVE_LOG = "give the trainer's own log of its steps, too"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
 
 CATALOG: dict[str, Quantity] = {
@@ -274,6 +280,17 @@ CATALOG: dict[str, Quantity] = {
     "foreign_memory_bytes": Quantity("B", "that such processes hold, at most", LOG_GPU),
     "gpus_on_host": Quantity("GPUs", "that NVML sees", LOG_GPU),
     "pcie_width_share": Quantity("of maximum", "PCIe lanes in use, of the GPU with the fewest", LOG_GPU),
+    # curves that others recorded: the job's GPUs together, and (subject) each of them
+    "curve_s": Quantity("s", "length of the curve, from the first sample to the last", CURVE),
+    "curve_samples": Quantity("samples", "of a GPU's utilization, median of GPUs", CURVE),
+    "curve_interval_s": Quantity("s", "median time between two samples", CURVE),
+    "curve_gpus": Quantity("GPUs", "of which there are curves", CURVE),
+    "curve_busy_share": Quantity("of curve", "some kernel ran: the mean utilization", CURVE),
+    "curve_zero_share": Quantity("of samples", "below 5% utilization", CURVE),
+    "curve_step_time_s": Quantity("s", "median step, as the trainer's log says", CURVE_LOG),
+    "curve_step_time_mean_s": Quantity("s", "mean step, as the trainer's log says", CURVE_LOG),
+    "curve_steps": Quantity("steps", "in the trainer's log", CURVE_LOG),
+    "curve_data_wait_share": Quantity("of step", "waiting for data, as the trainer's log says", CURVE_LOG),
     # PyTorch's own counters
     "alloc_retries": Quantity("count", "times that the allocator had to free its cache and try again, in the watched time", LOG_CUDA),
     "device_allocations_per_step": Quantity("per step", "cudaMalloc calls of the allocator, in the second half of the watched time", LOG_CUDA),

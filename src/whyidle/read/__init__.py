@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.evidence import Ignored, Run, Trace
+from whyidle.model.evidence import Curve, Ignored, Run, Trace
 from whyidle.read.base import RECORD, FolderReader, Part, Progress, Reader, UnreadableError
 from whyidle.read.files import Found, find, rank_in_name, refused
 from whyidle.read.jobs import one_job
@@ -32,7 +32,7 @@ def load(paths: str | Path | Sequence[str | Path], progress: Progress | None = N
     parts = _watched(found, progress)
     one_job(parts)
     chosen = _read(found, progress)
-    if not chosen.traces and not parts:
+    if not chosen.traces and not chosen.curves and not parts:
         raise _nothing(given, found)
     warnings = [error.message for error in (*found.wrong, *found.refused) if error.damaged or error in found.wrong]
     ignored = [Ignored(str(error.path), error.why) for error in (*found.wrong, *found.refused)]
@@ -49,6 +49,7 @@ def load(paths: str | Path | Sequence[str | Path], progress: Progress | None = N
         logs=logs,
         series=tuple(series for part in parts for series in part.series),
         nodes=nodes,
+        curves=tuple(sorted(chosen.curves, key=lambda curve: curve.path)),
         ignored=tuple(sorted(ignored, key=lambda item: item.path)),
         warnings=(*warnings, *chosen.warnings, *(w for part in parts for w in part.warnings), *restarts),
     )
@@ -68,22 +69,27 @@ def _watched(found: Found, progress: Progress | None) -> list[Part]:
 @dataclass(slots=True)
 class _Chosen:
     traces: dict[int | None, Trace] = field(default_factory=dict)
+    curves: list[Curve] = field(default_factory=list)
     older: dict[int | None, list[Path]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
 def _read(found: Found, progress: Progress | None) -> _Chosen:
-    """Read the newest trace of each rank; the newest come first."""
+    """Read the newest trace of each rank, the newest come first, and every curve."""
     chosen = _Chosen()
     for candidate in found.candidates:
         rank = candidate.rank
         if rank is None or rank not in chosen.traces:
             try:
-                trace = candidate.reader().read(candidate.path, progress)
+                read = candidate.reader().read(candidate.path, progress)
             except (OSError, UnreadableError) as error:
                 told = refused(candidate.path, error, named=candidate.named)
                 (found.wrong if candidate.named else found.refused).append(told)
                 continue
+            if isinstance(read, Curve):
+                chosen.curves.append(read)
+                continue
+            trace = read
             named = rank_in_name(candidate.path)
             rank = named if trace.rank is None else trace.rank
             if rank not in chosen.traces:

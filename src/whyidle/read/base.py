@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.evidence import Node, Series, StepLog, Trace
+from whyidle.model.evidence import Curve, Node, Series, StepLog, Trace
 
 RECORD: Final = "`whyidle demo --record` shows how to record a trace with torch.profiler."
 
@@ -52,8 +52,8 @@ class Reader:
         """Return the rank if the first bytes tell it, so that an older trace of that rank need not be read."""
         return None
 
-    def read(self, path: Path, progress: Progress | None = None) -> Trace:
-        """Read the whole file. Damage becomes a warning of the trace; UnreadableError where nothing is left to use."""
+    def read(self, path: Path, progress: Progress | None = None) -> Trace | Curve:
+        """Read the whole file. Damage becomes a warning of it; UnreadableError where nothing is left to use."""
         raise NotImplementedError
 
 
