@@ -1,7 +1,7 @@
 """Evidence in, measurements out. One file per question; `measure` asks them all, rank by rank.
 
-A run has traces, logs of a job that was watched (step_log/), curves that others recorded (curve/), or several of these. Then the traces tell of the GPU, and the logs how
-long steps take: they hold the whole run, undisturbed by a profiler.
+A run has traces, logs of a job that was watched (step_log/), curves that others recorded (curve/), or several of them.
+Then the traces tell of the GPU, and the logs how long steps take: they hold the whole run, undisturbed by a profiler.
 """
 
 from __future__ import annotations
