@@ -21,7 +21,7 @@ LAYERS = (
     ("measure",),
     ("rules", "lint"),
     ("replay",),
-    ("rank", "watched"),
+    ("rank", "watched", "curves", "fusion"),
     ("judge",),
     ("compare", "cost"),
     ("diagnosis",),

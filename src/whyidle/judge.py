@@ -7,16 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from whyidle import replay, watched
+from whyidle import curves, fusion, replay, watched
 from whyidle.measure import Measured, measure
+from whyidle.measure.curve.picture import pictures
 from whyidle.model.evidence import Run, Trace
 from whyidle.model.finding import (
     CAUSES,
     GROUPS,
     HEALTHY_IDLE,
     MEDIUM,
+    Detail,
     EvidenceFile,
     Finding,
+    Level,
     Prediction,
     Report,
     RunInfo,
@@ -47,20 +50,26 @@ OUTSIDE_SPAN = 0.2
 
 
 def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Report:
-    """Return the report on a run: by its traces of GPU work, else by the logs of a job that was watched.
+    """Return the report on a run: by its traces of GPU work, else by logs of a job that was watched, else by curves.
 
-    One that shows neither, or that cannot be believed, is not judged.
+    Curves beside a trace or logs tell what those do not show of the run. A run that shows nothing of a GPU, or that
+    cannot be believed, is not judged.
 
     Args:
         run: the evidence.
         predict: whether to predict what fixes are worth.
         what_if: rules whose fixes shall be predicted together, as somebody asked.
     """
+    run = fusion.of_the_job(run)
     measured = measure(run)
+    if not (measured.traces or measured.watched.logs or run.curves) and (own := fusion.of_nodes(run)):
+        measured = measure(replace(run, curves=own))
     warnings = [*run.warnings, *(w for trace in run.traces for w in trace.warnings), *measured.warnings]
     warnings += different_jobs(measured.traces)
     warnings += dict.fromkeys(doubt.message for doubt in measured.doubts)
     info = run_info(run, measured)
+    if not measured.traces and not measured.watched.logs and measured.curves.curves:
+        return judge_curve(run, measured, tuple(warnings), predict)
     if not measured.traces and run.nodes:
         return judge_log(run, measured, tuple(warnings), predict, what_if)
     if not measured.traces:
@@ -69,23 +78,55 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
         lost = any(LOST in warning for warning in told)
         verdict_ = f"Cannot judge: {cut} None of that is of the GPU." if cut else NO_RECORDS if lost else NO_GPU
         return Report(info, Summary(verdict_), warnings=tuple(w for w in warnings if w != cut), judged=False)
-    summary = summarize(measured)
+    summary = curves.summarize(summarize(measured), measured.curves)
     refusal = next((doubt for doubt in measured.doubts if doubt.refuse), None)
     if refusal:
         summary = hollow(summary) if refusal.hollow else summary
         summary = replace(summary, verdict=f"Cannot judge: {refusal.message}")
         return Report(info, summary, warnings=tuple(warnings), detail=measured.detail, judged=False)
     findings, unknown = ask(measured.measurements, elsewhere(run, measured))
+    findings = fusion.settled(findings, measured)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     ranked, prediction = predicted(measured, ranked, what_if) if predict else (ranked, None)
     said = [verdict(measured.measurements, ranked, summary), *watched.remarks(measured.measurements, summary)]
+    said += fusion.remarks(measured, summary)
+    said += measured.curves.contradictions
     said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
     # a GPU that idles for no visible reason is not "nothing found"
     left = sum(unexplained(measured.measurements, ranked).values())
-    spoken = watched.spoken(summary, ranked) and not watched.rests(summary)
+    spoken = watched.spoken(summary, ranked) and not watched.rests(summary) and not fusion.rests(summary)
     judged = (left < MEDIUM and spoken) or any(finding.severity != "low" for finding in ranked)
-    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), measured.detail, prediction, judged=judged)
+    detail = drawn(measured)
+    return Report(info, summary, ranked, tuple(unknown), tuple(warnings), detail, prediction, judged=judged)
+
+
+def judge_curve(run: Run, measured: Measured, warnings: tuple[str, ...], predict: bool) -> Report:
+    """Return the report on a run of which there are only curves that others recorded."""
+    info, told = run_info(run, measured), measured.curves
+    findings, unknown = ask(measured.measurements, elsewhere(run, measured))
+    ranked = rank(curves.capped(finding) for finding in fusion.settled(findings, measured))
+    summary = curves.alone(Summary(""), told)
+    said = [curves.verdict(summary, ranked, told), *told.contradictions]
+    if run.nodes:  # a job was watched, but no step of it was seen
+        said += [watched.nothing(run).replace("Cannot judge: ", "By counters alone: ")]
+    summary = replace(summary, verdict=" ".join(said))
+    return Report(
+        info,
+        summary,
+        ranked,
+        tuple(unknown),
+        (*warnings, *curves.unknown_gpus(told)),
+        drawn(measured),
+        curves.prediction(ranked) if predict else None,
+        judged=curves.enough(summary, ranked),
+    )
+
+
+def drawn(measured: Measured) -> Detail:
+    """Return the tables behind the numbers: those of traces, where there are any, and those of curves."""
+    told = measured.curves
+    return replace(measured.detail if measured.traces else Detail(), curves=pictures(told.curves, told.devices))
 
 
 def elsewhere(run: Run, measured: Measured) -> dict[str, str]:
@@ -100,17 +141,20 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...], predict: 
     if not measured.watched.logs:
         return Report(info, Summary(watched.nothing(run)), warnings=warnings, judged=False)
     findings, unknown = ask(measured.measurements, elsewhere(run, measured))
+    findings = fusion.settled(findings, measured)
     ranked = rank(doubted(finding, measured.confidence) for finding in findings)
     ranked, prediction = predicted(measured, ranked, what_if) if predict else (ranked, None)
-    summary = watched.summarize(Summary(""), measured.watched)
+    summary = curves.summarize(watched.summarize(Summary(""), measured.watched), measured.curves)
     unknown = [] if summary.on_gpu is False else unknown  # what is left to record takes a GPU
     ranks = max(info.world_size or 1, len(measured.watched.logs))
     verdict_ = watched.verdict(summary, ranked, ranks, traced=bool(run.traces))
     said = [verdict_, *watched.slowest(measured.measurements)]
+    said += fusion.remarks(measured, summary)
+    said += measured.curves.contradictions
     said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
     judged = watched.enough(summary, ranked, ranks)
-    return Report(info, summary, ranked, tuple(unknown), warnings, prediction=prediction, judged=judged)
+    return Report(info, summary, ranked, tuple(unknown), warnings, drawn(measured), prediction, judged=judged)
 
 
 def predicted(
@@ -168,13 +212,26 @@ def run_info(run: Run, measured: Measured) -> RunInfo:
         evidence=(
             *(EvidenceFile(trace.path, trace.kind, trace.rank) for trace in traces),
             *(EvidenceFile(log.path, LOG, log.process.rank) for log in logs),
+            *(EvidenceFile(curve.path, curve.kind, None) for curve in measured.curves.curves),
         ),
         ignored=run.ignored,
         gpus=measured.gpus,
         world_size=max(sizes, default=None),
         settings=measured.settings,
         ended=watched.ended(run),
+        levels=levels(measured),
     )
+
+
+def levels(measured: Measured) -> tuple[Level, ...]:
+    """Return what kinds of evidence were judged, the one that says most first."""
+    there: dict[Level, bool] = {
+        "trace": bool(measured.traces),
+        "step log": bool(measured.watched.logs),
+        "trainer log": any(curve.step_log for curve in measured.curves.curves),
+        "curve": any(not curve.step_log for curve in measured.curves.curves),
+    }
+    return tuple(level for level, is_there in there.items() if is_there)
 
 
 def different_jobs(traces: tuple[Trace, ...]) -> Iterator[str]:
@@ -255,7 +312,7 @@ def verdict(m: Measurements, findings: tuple[Finding, ...], summary: Summary) ->
         text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but over the whole run it waits {lost:.0%} of the time."
     elif any(finding.severity != "low" for finding in findings):
         text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but not all of that was needed."
-    elif watched.rests(summary):
+    elif fusion.rests(summary) or watched.rests(summary):
         text = f"Your GPU was busy {1 - idle:.0%} of the traced steps, but not over the whole run."
     else:
         text = f"Healthy: the GPU was busy {1 - idle:.0%} of the {of}."

@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # which needs numpy; `whyidle run` does without until the job
 Severity: TypeAlias = Literal["high", "medium", "low"]
 Effort: TypeAlias = Literal["argument", "setting", "code"]
 
+Level: TypeAlias = Literal["trace", "step log", "trainer log", "curve"]
+
 # Limits on lost_share, a share of the window. The upper two: xprof's input-pipeline analysis (0.20, 0.05),
 # and torch_tb_profiler for 0.05; 0.02 is the noise of a median step in the recordings that we have.
 HIGH, MEDIUM, LOW = 0.20, 0.05, 0.02
@@ -251,6 +253,21 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class CurvePicture:
+    """The curve of one GPU: what was measured of it, and as few points as a screen shows."""
+
+    file: str
+    device: int
+    node: str = ""  # the host, where the recording tells it
+    instance: str = ""  # of a GPU that is split (MIG)
+    window_s: float = 0.0  # from its first sample to its last
+    samples: int = 0
+    busy_share: float | None = None  # None: its utilization was not measured
+    points: tuple[float | None, ...] = ()  # mean utilization of equal parts of the time, 0-1; of many GPUs of some
+    means: Mapping[str, float] = field(default_factory=dict)  # of each of its series, by name (docs/curves.md)
+
+
+@dataclass(frozen=True, slots=True)
 class Detail:
     """What the numbers come from, for a reader who wants to look further."""
 
@@ -259,6 +276,7 @@ class Detail:
     copies: tuple[Copies, ...] = ()
     kernel_sizes: tuple[Bucket, ...] = ()
     rooflines: tuple[Roofline, ...] = ()
+    curves: tuple[CurvePicture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,11 +324,15 @@ class Summary:
     samples_per_s: float | None = None
     tokens_per_s: float | None = None
     startup_s: float | None = None
-    utilization_mean_share: float | None = None  # by NVML's samples
+    utilization_mean_share: float | None = None  # by NVML's samples, or those of a curve
     batches_per_step: float | None = None  # that training takes from its loader; several where gradients accumulate
     own_code_share: float | None = None  # of watched: code of the loop of which nothing is recorded
     own_code_place: str = ""  # where in the loop most of that lies
     own_code_there_share: float | None = None  # of watched: the part of it that does
+    # of curves that others recorded
+    curve_s: float | None = None  # how long they are
+    curve_interval_s: float | None = None  # between two samples, median
+    curve_idle_share: float | None = None  # of them: the mean utilization is the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +370,12 @@ class RunInfo:
     world_size: int | None = None
     settings: Mapping[str, Value] = field(default_factory=dict)
     ended: Ended | None = None  # None: it was not watched
+    levels: tuple[Level, ...] = ()  # of evidence that was judged, the one that says most first
+
+    @property
+    def only_curves(self) -> bool:
+        """Say whether nothing was judged but what others recorded: no trace, and no job that was watched."""
+        return bool(self.levels) and not {"trace", "step log"} & set(self.levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +441,10 @@ class Report:
         """Say whether there is nothing to do: the GPU hardly idles, or a job that was only watched hardly waits."""
         s = self.summary
         waits = sum(s.lost_shares.values())
+        if (
+            s.curve_idle_share is not None and s.curve_idle_share > 1 - UTILIZED
+        ):  # also where traced steps do not show it
+            return False
         if s.gpu_idle_share is not None:
             waits = max(waits, s.gpu_idle_share)
             used = 1.0 if s.utilization_mean_share is None else s.utilization_mean_share

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from rich.text import Text
 
-from whyidle.model.finding import Bucket, Copies, Report, Roofline, TopItem
+from whyidle.model.finding import Bucket, Copies, CurvePicture, Report, Roofline, Summary, TopItem
 from whyidle.render.lines import hang
+from whyidle.render.sparks import curve_gpu
 from whyidle.render.words import clean, decimal, duration, kernel_name, percent, shorten, size
+
+# Columns of the table of curves, of the series' names in docs/curves.md: as many as a line of 80 has room for.
+MEANS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
+    "sm_active_share": ("SM", percent),
+    "tensor_active_share": ("tensor", percent),
+    "memory_utilization_percent": ("mem", lambda value: percent(value / 100)),
+    "memory_used_bytes": ("held", size),
+    "power_w": ("W", lambda value: f"{value:.0f}"),
+    "sm_clock_mhz": ("MHz", lambda value: f"{value:.0f}"),
+    "temperature_c": ("°C", lambda value: f"{value:.0f}"),
+}
 
 
 def details(report: Report, width: int) -> Iterator[Text]:
     """Yield the tables that there is something for."""
     detail = report.detail
     yield from _facts(report, width)
+    yield from _curves(detail.curves, width)
     yield from _top("kernels by GPU time", "of GPU time", detail.kernels, width, kernels=True)
     yield from _top("operators by their own time", "of operators", detail.operators, width, kernels=False)
     if detail.rooflines:
@@ -30,16 +44,21 @@ def details(report: Report, width: int) -> Iterator[Text]:
 
 
 def _facts(report: Report, width: int) -> Iterator[Text]:
-    summary = report.summary
+    summary, by_curve = report.summary, report.run.only_curves
     facts = {
         "steps from": summary.steps_from and clean(summary.steps_from),
         "window": summary.window_s and duration(summary.window_s),
         "watched": summary.watched_s and f"{duration(summary.watched_s)} by whyidle run",
         "start": summary.startup_s and f"{duration(summary.startup_s)} from the command to the end of the first step",
-        "NVML": _share(summary.utilization_mean_share, "of the time some kernel ran, by its samples"),
+        "curve": summary.curve_s and _sampled(summary),
+        "NVML": _share(
+            None if by_curve else summary.utilization_mean_share, "of the time some kernel ran, by its samples"
+        ),
         "mean step": summary.step_time_mean_s and duration(summary.step_time_mean_s),
-        "in the loader": _share(summary.data_wait_share, "of the window, the GPU busy or not"),
-        "times": "count from the start of the recording, as a trace viewer shows them",
+        "in the loader": _share(
+            summary.data_wait_share, f"of the {'step' if by_curve else 'window'}, the GPU busy or not"
+        ),
+        "times": "count from the start of the recording" + ("" if by_curve else ", as a trace viewer shows them"),
         "peers": _share(summary.collective_wait_share, "of the window collectives wait for a peer"),
         "tensor cores": _share(summary.tensor_core_share, "of the time in matrix products and convolutions"),
         "MFU": _share(summary.mfu, f"of {clean(summary.mfu_peak)}, by the sizes of operators"),
@@ -52,6 +71,31 @@ def _facts(report: Report, width: int) -> Iterator[Text]:
     for name, fact in facts.items():
         if fact:
             yield from hang(Text(f"  {name:<15}", style="dim"), Text(fact), width)
+
+
+def _sampled(summary: Summary) -> str:
+    """Return how long a curve is and how often it was sampled."""
+    every = f", a sample each {duration(summary.curve_interval_s)}" if summary.curve_interval_s else ""
+    return f"{duration(summary.curve_s or 0.0)}{every}"
+
+
+def _curves(curves: Sequence[CurvePicture], width: int) -> Iterator[Text]:
+    """Yield a row for each GPU of curves, with the mean of each counter that any of them has."""
+    shown = {name: column for name, column in MEANS.items() if any(name in curve.means for curve in curves)}
+    several = len({curve.node for curve in curves}) > 1
+    rows = [
+        (
+            curve_gpu(curve, several=several),
+            f"{curve.samples:,}",
+            "unknown" if curve.busy_share is None else percent(curve.busy_share),
+            *(said(curve.means[key]) if key in curve.means else "" for key, (_, said) in shown.items()),
+        )
+        for curve in curves
+    ]
+    if rows:
+        yield from _table(
+            ("GPUs of the curve, means", "samples", "busy", *(title for title, _ in shown.values())), rows, width
+        )
 
 
 def _path(report: Report) -> str:

@@ -60,7 +60,8 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
         yield from hang(_label(label), Text(where), width, most=one)
     if finding.candidates:
         others = ", ".join(map(clean, finding.candidates))
-        yield from hang(_label(""), Text(f"could also be {others}"), width, most=one)
+        may = "could be" if finding.rule.startswith("curve.") else "could also be"  # a shape is no cause by itself
+        yield from hang(_label(""), Text(f"{may} {others}"), width, most=one)
     if room.order != 0 and (then := following(finding, report)):
         yield from hang(_label("then"), Text(then), width)
 

@@ -18,6 +18,7 @@ from whyidle.render.lines import LABEL, columns, hang
 from whyidle.render.notes import notes
 from whyidle.render.passages import Room, compact, finding_lines
 from whyidle.render.phases import phases
+from whyidle.render.sparks import curve_gpu, hosts, sparks
 from whyidle.render.words import clean, duration, gpu_name, percent, plural, rate
 from whyidle.render.worth import answers, order
 
@@ -38,6 +39,7 @@ _FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
 
 # One column each, so that nothing moves.
 _ASCII = str.maketrans(
+    dict(zip("▁▂▃▄▅▆▇", "_.,-=+*", strict=True)) |
     {"█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "|", "▎": "|", "▏": "|", "\N{MULTIPLICATION SIGN}": "x"}
     | {"÷": "/", "·": "-", "\N{EN DASH}": "-", "→": ">", "…": "~", "µ": "u", "≥": ">", "≤": "<"}
 )  # fmt: skip
@@ -84,11 +86,15 @@ def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:
     in_full = everything or not report.healthy
     yield from _headline(report, width)
     yield from answers(report, width)
-    if report.judged and in_full:
+    if report.judged and in_full and not report.run.only_curves:
         yield from _picture(report.summary, width)
     if in_full:
         yield from phases(report.summary, width)
-    yield from _ranks(report.summary, width)
+        yield from sparks(report.detail.curves, width)
+    if report.run.only_curves:
+        yield from hosts(report.summary.devices, width) if in_full else ()
+    else:
+        yield from _ranks(report.summary, width)
     if in_full:
         yield from _findings(report, width, room or Room())
         yield from order(report, width, None if room is None else room.order)
@@ -120,6 +126,7 @@ def _facts(report: Report) -> list[str]:
     run, summary = report.run, report.summary
     facts = [gpu_name(gpu.name) if gpu.count == 1 else f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in run.gpus]
     ranks = len({file.rank for file in run.evidence} - {None}) or min(len(run.evidence), 1)
+    ranks = 0 if run.only_curves else ranks
     if ranks and run.world_size and run.world_size > ranks:
         facts.append(f"{ranks:,} of {plural(run.world_size, 'rank')}")
     elif ranks:
@@ -130,7 +137,7 @@ def _facts(report: Report) -> list[str]:
         median, mean = summary.step_time_s, summary.step_time_mean_s
         differ = mean is not None and abs(mean - median) > _FAR * median
         facts.append(f"{duration(median)}/step" + (f", mean {duration(mean)}" if differ and mean is not None else ""))
-    elif summary.window_s is not None:
+    elif summary.window_s is not None and not run.only_curves:  # of which the verdict says it
         facts.append(f"{duration(summary.window_s)} recorded")
     facts += [f"{rate(number)} {what}/s" for number, what in _rates(summary)]
     return facts
@@ -188,7 +195,7 @@ def _ranks(summary: Summary, width: int) -> Iterator[Text]:
 def _device(device: DeviceBusy, devices: tuple[DeviceBusy, ...]) -> str:
     """Name a device by its rank, and by its number too where a rank has several."""
     if device.rank is None:
-        return f"GPU {device.device}"
+        return curve_gpu(device, several=True)
     several = sum(other.rank == device.rank for other in devices) > 1
     return f"rank {device.rank}" + (f" GPU {device.device}" if several else "")
 

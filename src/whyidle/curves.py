@@ -1,0 +1,216 @@
+"""What is said of a run by the curves that others recorded of its GPUs: the answer in numbers and in a sentence.
+
+The mean of a curve is how busy a GPU was; its shape is a hypothesis. So a curve alone says how much and when, lists
+what could be the cause, and names the measurement that tells. What it did not record is never healthy and never idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from whyidle.measure.curve import Curves
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, Finding, Prediction, Summary
+from whyidle.model.measurement import CURVE, CURVE_ACTIVITY, CURVE_LONG, Measurements
+
+# A cause is never surer than this where only a curve tells of it (docs/method.md, Curves).
+MOST_CONFIDENCE: Final = 0.6
+FEWEST: Final = 5  # samples of a GPU: fewer are moments, no curve (judgement)
+KINDS: Final = 2  # formats that a sentence names
+NAMED: Final = 3  # GPUs or counters that a sentence names
+NO_PREDICTION: Final = "a curve does not show what a fix would change"
+NEXT: Final = "What the job does then, a step timer tells: `whyidle run -- python train.py`."
+BUSY_IS_NOT_WORK: Final = "but a GPU that is busy need not get work done."
+
+
+def summarize(summary: Summary, curves: Curves) -> Summary:
+    """Return the summary with what curves tell added. What a trace or a log tells of the same stays."""
+    m = Measurements(curves.measurements)
+    known = m.get("curve_samples", 0.0) >= FEWEST and "curve_busy_share" in m
+    busy = m.number("curve_busy_share") if known else None
+
+    def number(name: str) -> float | None:
+        return m.number(name) if name in m else None
+
+    if curves.measurements:
+        summary = replace(summary, curve_s=number("curve_s"), curve_interval_s=number("curve_interval_s"))
+    if busy is not None:
+        summary = replace(summary, curve_idle_share=1 - busy)
+        if summary.utilization_mean_share is None:
+            summary = replace(summary, utilization_mean_share=busy)
+    if summary.steps is None and "curve_steps" in m:
+        summary = replace(
+            summary,
+            steps=int(m.number("curve_steps")),
+            steps_from="the trainer's log",
+            step_time_s=number("curve_step_time_s"),
+            step_time_mean_s=number("curve_step_time_mean_s"),
+        )
+    if summary.data_wait_share is None:
+        summary = replace(summary, data_wait_share=number("curve_data_wait_share"))
+    return summary
+
+
+def alone(summary: Summary, curves: Curves) -> Summary:
+    """Return the summary of a run of which there are only curves: they tell of the GPU's time, too."""
+    told = summarize(summary, curves)
+    idle = told.curve_idle_share
+    if idle is None:
+        return told
+    return replace(
+        told,
+        window_s=told.curve_s,
+        gpu_busy_share=1 - idle,
+        gpu_idle_share=idle,
+        idle_by_cause={"unknown": idle} if idle > 0 else {},
+        devices=curves.devices,
+    )
+
+
+def capped(finding: Finding) -> Finding:
+    """Return the finding, no surer than a curve can make it."""
+    return replace(finding, confidence=min(finding.confidence, MOST_CONFIDENCE))
+
+
+def prediction(findings: Iterable[Finding]) -> Prediction:
+    """Return that nothing is predicted, and why."""
+    return Prediction(
+        refused=NO_PREDICTION,
+        unpriced=dict.fromkeys((finding.rule for finding in findings if finding.fixes), NO_PREDICTION),
+    )
+
+
+def enough(summary: Summary, findings: Iterable[Finding]) -> bool:
+    """Say whether a run with curves alone is judged: it is not where its GPUs idle and no shape says what it may be."""
+    if any(finding.severity != "low" for finding in findings):
+        return True
+    if summary.gpu_idle_share is not None:
+        return summary.gpu_idle_share < MEDIUM
+    return summary.data_wait_share is not None
+
+
+def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> str:
+    """Return the judgement on a run of which there are only curves, the answer first."""
+    if summary.gpu_idle_share is None:
+        return _without_utilization(summary, curves)
+    idle, count = summary.gpu_idle_share, len(summary.devices)
+    who = "Your GPU was" if count == 1 else "Your GPUs were"
+    known = f"({', '.join(_known(summary, curves))})"
+    grave = any(finding.severity != "low" for finding in findings)
+    if idle < HEALTHY_IDLE and not grave:
+        return f"Healthy: the {'GPU was' if count == 1 else 'GPUs were'} busy {1 - idle:.0%} of the time {known}."
+    if idle < HEALTHY_IDLE:
+        return f"{who} busy {1 - idle:.0%} of the time {known}, {BUSY_IS_NOT_WORK}"
+    said = f"{who} idle {idle:.0%} of the time {known}."
+    if not grave and idle >= MEDIUM:
+        return f"{said} The curve has no shape that says what it may be: not judged. {NEXT}"
+    return f"{said} A curve shows when, not why: what is found below is what may be the cause."
+
+
+def _known(summary: Summary, curves: Curves) -> Iterator[str]:
+    """Yield by what it is known: the formats, how many GPUs, for how long, how often."""
+    used = (curve for curve in curves.curves if not curve.step_log)
+    yield _listed(dict.fromkeys(curve.kind for curve in used), KINDS)
+    count, hosts = len(summary.devices), len({device.node for device in summary.devices})
+    yield f"{count:,} GPU{'' if count == 1 else 's'}" + (f" of {hosts:,} hosts" if hosts > 1 else "")
+    if summary.curve_s is not None:
+        every = summary.curve_interval_s
+        yield span(summary.curve_s) + (f" at {span(every)}" if every else "")
+
+
+def _without_utilization(summary: Summary, curves: Curves) -> str:
+    """Say what curves do tell that have no utilization of a GPU: a moment, other counters, a trainer's steps."""
+    of_gpus = [curve for curve in curves.curves if not curve.step_log]
+    m = Measurements(curves.measurements)
+    if not of_gpus:
+        return _of_the_log(summary)
+    kinds = _listed(dict.fromkeys(curve.kind for curve in of_gpus), KINDS)
+    if curves.devices:
+        samples = int(m.get("curve_samples", 1.0))
+        moments = "one moment" if samples <= 1 else f"{samples} moments"
+        return (
+            f"Cannot judge: {moments}, not a curve ({kinds}: {_at_that_moment(curves)}). "
+            f"{_command(CURVE if samples <= 1 else CURVE_LONG)}"
+        )
+    gpus = {
+        (series.node, series.device, series.instance): series.subject
+        for curve in of_gpus
+        for series in curve.series
+        if series.device is not None
+    }
+    if not gpus:
+        names = _listed(sorted({series.name for curve in of_gpus for series in curve.series}), NAMED)
+        return f"Cannot judge: no GPU's utilization is recorded ({kinds}: {names}). {_command(CURVE)}"
+    named = _listed((_of_gpu(gpus[gpu]) for gpu in sorted(gpus)), NAMED)
+    split = any(instance for *_, instance in gpus)
+    why = ", which counts none for a GPU that is split (MIG)" if split else ""
+    return f"Cannot judge: the utilization of {named} is not recorded ({kinds}{why}). {_command(CURVE_ACTIVITY)}"
+
+
+def _of_the_log(summary: Summary) -> str:
+    """Return what a trainer's log alone says."""
+    step = summary.step_time_s
+    takes = "The trainer's log tells of no step" if step is None else f"Steps take {span(step)} (the trainer's log)"
+    unknown = f"what the GPU does meanwhile was not recorded. {_command(CURVE)}"
+    wait = summary.data_wait_share
+    if wait is None:
+        return f"Cannot judge: {takes[0].lower()}{takes[1:]}; {unknown}"
+    much = "less than 1%" if wait < 0.005 else f"{wait:.0%}"
+    return f"{takes} and wait for data {much} of that; {unknown}"
+
+
+def _at_that_moment(curves: Curves) -> str:
+    """Return how busy GPUs were in one sample, and what they held."""
+    busy = [device.busy_share for device in curves.devices]
+    low, high = min(busy), max(busy)
+    count = f"{len(busy):,} GPU{'' if len(busy) == 1 else 's'}"
+    share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
+    held = max(
+        (
+            float(series.value[-1])
+            for curve in curves.curves
+            for series in curve.series
+            if series.name == "memory_used_bytes" and len(series.value) and series.value[-1] > 0
+        ),
+        default=None,
+    )
+    return f"{count} at {share}" + ("" if held is None else f", up to {held / 2**30:.3g} GiB held")
+
+
+def unknown_gpus(curves: Curves) -> Iterator[str]:
+    """Yield a warning where the utilization of some GPUs is recorded and that of others is not."""
+    known = {(device.node, device.device, device.instance) for device in curves.devices}
+    lacking = {
+        series.subject: None
+        for curve in curves.curves
+        for series in curve.series
+        if series.device is not None
+        and series.pid is None
+        and (series.node, series.device, series.instance) not in known
+    }
+    if known and lacking:
+        named = _listed((_of_gpu(subject) for subject in lacking), NAMED)
+        yield f"the utilization of {named} is not recorded: not measured, and no part of the figures here."
+
+
+def span(seconds: float) -> str:
+    """Return a time as a person says it: "0.3 s", "22.6 min", "8 h", "30 days"."""
+    for unit, size, least in (("days", 86_400.0, 72.0 * 3600), ("h", 3600.0, 7200.0), ("min", 60.0, 120.0)):
+        if seconds >= least:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s" if seconds >= 0.1 else f"{seconds * 1e3:.3g} ms"
+
+
+def _of_gpu(subject: str) -> str:
+    return subject.replace("gpu ", "GPU ")
+
+
+def _command(how: str) -> str:
+    return f"{how[0].upper()}{how[1:]}."
+
+
+def _listed(names: Iterable[str], most: int) -> str:
+    names = list(names)
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

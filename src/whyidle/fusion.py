@@ -1,0 +1,185 @@
+"""Curves beside stronger evidence of the same run: one verdict, in which each is believed for what it can know.
+
+A trace and a step log know causes, a curve knows the whole run. What a curve may be is settled by what they found or
+ruled out; where they do not agree, that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from whyidle.measure import Measured
+from whyidle.model.evidence import Curve, Fact, Ignored, Node, Run, Series
+from whyidle.model.finding import LOW, OWN_CODE, UTILIZED, Finding, Summary
+from whyidle.model.measurement import Measurements
+from whyidle.rules import all_rules
+
+FAMILY: Final = "curve."
+# A finding of a curve is settled by one that explains so much of it (judgement).
+EXPLAINED: Final = 0.5
+# What happens in every step, if it does: a trace of a few steps rules these families out, others only a whole run does.
+EVERY_STEP: Final = {"input", "transfer", "sync", "launch", "host", "compute", "dist"}
+NOT_EVERY_STEP: Final = {"input.worker_startup", "host.gc_pause"}
+WHOLE: Final = "whyidle run"  # kind of the curve that a run directory holds
+ELSEWHERE: Final = "recorded at another time than the job, or by a clock of another time zone"
+
+
+def of_the_job(run: Run) -> Run:
+    """Return the run with its curves cut to the time of the job, where that is known; without those of another time."""
+    bounds = _bounds(run.nodes)
+    if bounds is None or not run.curves:
+        return run
+    kept, ignored, warnings = [], list(run.ignored), list(run.warnings)
+    for curve in run.curves:
+        inside = curve if curve.clock != "wall" else _within(curve, *bounds)
+        if inside is None:
+            ignored.append(Ignored(curve.path, f"{ELSEWHERE}."))
+            warnings.append(f"{curve.path}: {ELSEWHERE}: not judged with it.")
+            continue
+        if inside is not curve:
+            warnings.append(f"{curve.path}: judged is only what it holds of the time of the job.")
+        kept.append(inside)
+    return replace(run, curves=tuple(kept), ignored=tuple(ignored), warnings=tuple(warnings))
+
+
+def _bounds(nodes: Sequence[Node]) -> tuple[int, int] | None:
+    """Return when the job ran, ns since 1970; of one that still runs the end is open."""
+    if not nodes:
+        return None
+    ends = [np.iinfo(np.int64).max if n.ended is None else n.wall + n.ended - n.started for n in nodes]
+    return min(n.wall for n in nodes), int(max(ends))
+
+
+def _within(curve: Curve, low: int, high: int) -> Curve | None:
+    """Return what a curve holds of this time: itself where that is all of it, None where it is nothing."""
+    series = []
+    for one in curve.series:
+        first, last = np.searchsorted(one.time, low, "left"), np.searchsorted(one.time, high, "right")
+        if last > first:
+            series.append(replace(one, time=one.time[first:last], value=one.value[first:last]))
+    if not series:
+        return None
+    same = sum(len(one.time) for one in series) == sum(len(one.time) for one in curve.series)
+    return curve if same else replace(curve, series=tuple(series))
+
+
+def of_nodes(run: Run) -> tuple[Curve, ...]:
+    """Return what `whyidle run` sampled of the job's GPUs as curves, for a run in which no step was seen."""
+    return tuple(curve for node in run.nodes for curve in _of_node(run, node))
+
+
+def _of_node(run: Run, node: Node) -> Iterator[Curve]:
+    here = [one for one in run.series if one.node == node.name and one.device is not None and one.pid is None]
+    devices = _of_job(here)
+    called = node.host if len(run.nodes) > 1 else ""
+    series = tuple(
+        replace(one, node=called, time=one.time + (node.wall - node.started)) for one in here if one.device in devices
+    )
+    subjects = {f"gpu {one.device}": one.subject for one in series}
+    facts = tuple(
+        Fact(fact.name, fact.value, fact.where, subjects[fact.subject])
+        for fact in node.facts
+        if fact.subject in subjects
+    )
+    if any(one.name == "utilization_percent" for one in series):
+        yield Curve(node.path, WHOLE, series, "wall", facts)
+
+
+def _of_job(series: Sequence[Series]) -> set[int]:
+    """Return the GPUs on which the job has processes; where NVML tells of none, those on which kernels ran."""
+
+    def those(name: str) -> set[int]:
+        return {
+            one.device for one in series if one.name == name and one.device is not None and np.nansum(one.value) > 0
+        }
+
+    return those("processes_of_job") or those("utilization_percent")
+
+
+def settled(findings: Sequence[Finding], measured: Measured) -> list[Finding]:
+    """Return findings in which what curves suggest is settled by what stronger evidence found or ruled out."""
+    stronger = [finding for finding in findings if not finding.rule.startswith(FAMILY)]
+    from_log = [finding for finding in findings if finding.rule == "curve.data_wait"]
+    out = ruled_out(measured, {finding.rule for finding in stronger})
+    agree: dict[int, list[Finding]] = {}
+    left: list[Finding] = []
+    for finding in (finding for finding in findings if finding.rule.startswith(FAMILY)):
+        by = _settles(finding, stronger) or (None if finding in from_log else _same(finding, from_log))
+        if by is not None:
+            agree.setdefault(id(by), []).append(finding)
+            continue
+        candidates = tuple(rule for rule in finding.candidates if rule not in out)
+        left.append(replace(finding, candidates=candidates) if candidates != finding.candidates else finding)
+    return [_agreeing(finding, agree.get(id(finding), ())) for finding in (*stronger, *left)]
+
+
+def _settles(finding: Finding, stronger: Sequence[Finding]) -> Finding | None:
+    """Return the finding that names the cause of what a curve shows, if it explains enough of it."""
+    named = [one for one in stronger if one.rule in finding.candidates]
+    best = max(named, key=lambda one: one.lost_share or 0.0, default=None)
+    lost = finding.lost_share or 0.0
+    return best if best is not None and sum(one.lost_share or 0.0 for one in named) >= EXPLAINED * lost else None
+
+
+def _same(finding: Finding, from_log: Sequence[Finding]) -> Finding | None:
+    """Return the waits for data of a trainer's log, if they are what a curve shows."""
+    lost = finding.lost_share or 0.0
+    for one in from_log:
+        if set(one.candidates) & set(finding.candidates) and (one.lost_share or 0.0) >= EXPLAINED * lost:
+            return one
+    return None
+
+
+def _agreeing(finding: Finding, curves: Iterable[Finding]) -> Finding:
+    said = "; ".join(dict.fromkeys(f"the curve agrees: {_shape(one)}" for one in curves))
+    return replace(finding, seen="; ".join(filter(None, (finding.seen, said)))) if said else finding
+
+
+def _shape(finding: Finding) -> str:
+    text = finding.message.rstrip(".")
+    return text[:1].lower() + text[1:] if not text[:2].isupper() else text
+
+
+def ruled_out(measured: Measured, found: set[str]) -> set[str]:
+    """Return the rules that were asked and are silent, where their evidence would have shown the cause in this run.
+
+    A step log tells of the whole run, a trace of what happens in every step. A trainer's log in which steps do not
+    wait for data rules out all that would make them.
+    """
+    told = measured.measurements
+    out = {rule.id for rule in all_rules() if not rule.id.startswith(FAMILY) and not rule.missing(told)} - found
+    if not measured.watched.logs and measured.traces:
+        out = {rule for rule in out if rule.partition(".")[0] in EVERY_STEP} - NOT_EVERY_STEP
+    waits = Measurements(measured.curves.measurements).get("curve_data_wait_share", 1.0)
+    if waits < LOW:
+        out |= {rule.id for rule in all_rules() if rule.id.startswith("input.")} - found
+    return out
+
+
+def remarks(measured: Measured, summary: Summary) -> Iterator[str]:
+    """Yield what a curve of the run adds to a verdict by stronger evidence, and where the two do not agree."""
+    idle, traced = summary.curve_idle_share, summary.gpu_idle_share
+    if idle is None:
+        return
+    kinds = ", ".join(dict.fromkeys(curve.kind for curve in measured.curves.curves if not curve.step_log))
+    if traced is None:
+        yield f"{kinds}: GPUs busy {1 - idle:.0%} of the time." + (
+            " The job used none: something else did." if summary.on_gpu is False and idle < UTILIZED else ""
+        )
+    elif traced - idle >= OWN_CODE:
+        yield (
+            f"{kinds} calls the GPU busy {1 - idle:.0%} of the time: it counts each sample in which any kernel ran; "
+            f"between kernels the trace shows the GPU idle {traced:.0%} of the time."
+        )
+    elif idle - traced >= OWN_CODE:
+        yield f"Over the whole run ({kinds}) GPUs were idle {idle:.0%} of the time; the traced steps show {traced:.0%}."
+
+
+def rests(summary: Summary) -> bool:
+    """Say whether a curve shows GPUs idle over the run while the traced steps do not."""
+    idle, traced = summary.curve_idle_share, summary.gpu_idle_share
+    return idle is not None and traced is not None and idle - traced >= OWN_CODE

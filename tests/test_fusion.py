@@ -1,0 +1,125 @@
+"""Curves beside stronger evidence: what is settled, what stays, and what does not agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.sampled import WALL, S, curve, gpu
+from whyidle import fusion
+from whyidle.measure import Measured, measure
+from whyidle.measure.curve import Curves
+from whyidle.model.evidence import Fact, Node, Run, Series
+from whyidle.model.finding import Finding, Summary
+from whyidle.model.measurement import Measurement, Measurements
+
+SAWTOOTH = Finding(
+    "curve.sawtooth", "medium", 0.5, "All GPUs fall to zero every 33 s.", 0.16, "32 of 40 periods",
+    candidates=("input.workers_zero", "pause.checkpoint_sync", "pause.evaluation"),
+)  # fmt: skip
+WORKERS = Finding("input.workers_zero", "high", 0.9, "The DataLoader loads in the training process.", 0.2, "loader")
+HOUR = 3600 * S
+
+
+def nothing(*measurements, curves=()) -> Measured:
+    """Return what was measured of a run that holds no more than this."""
+    told = Curves(measurements=tuple(measurements), curves=curves)
+    return replace(measure(Run()), measurements=Measurements(measurements), curves=told)
+
+
+def node(**more) -> Node:
+    return Node("node-box", "run/node-box", "box", (), started=50 * S, wall=WALL, ended=50 * S + HOUR, **more)
+
+
+def test_a_cause_that_was_found_settles_what_a_curve_shows():
+    found = fusion.settled([SAWTOOTH, WORKERS], nothing())
+    assert [finding.rule for finding in found] == ["input.workers_zero"]
+    assert found[0].seen == "loader; the curve agrees: all GPUs fall to zero every 33 s"
+
+
+def test_a_cause_that_explains_little_of_it_settles_nothing():
+    found = fusion.settled([SAWTOOTH, replace(WORKERS, lost_share=0.03)], nothing())
+    assert {finding.rule for finding in found} == {"curve.sawtooth", "input.workers_zero"}
+
+
+def test_a_cause_that_could_not_look_so_settles_nothing():
+    found = fusion.settled([SAWTOOTH, replace(WORKERS, rule="sync.scalar_read")], nothing())
+    assert {finding.rule for finding in found} == {"curve.sawtooth", "sync.scalar_read"}
+
+
+def test_what_a_trainers_log_rules_out_is_no_candidate():
+    found = fusion.settled([SAWTOOTH], nothing(Measurement("curve_data_wait_share", 0.0)))
+    assert found[0].candidates == ("pause.checkpoint_sync", "pause.evaluation")
+
+
+def test_what_nobody_measured_stays_a_candidate():
+    assert fusion.settled([SAWTOOTH], nothing()) == [SAWTOOTH]
+
+
+def test_waits_in_a_trainers_log_settle_the_shape():
+    waits = Finding(
+        "curve.data_wait", "medium", 0.6, "Steps wait for data.", 0.15, "log", candidates=("input.workers_zero",)
+    )
+    found = fusion.settled([SAWTOOTH, waits], nothing(Measurement("curve_data_wait_share", 0.15)))
+    assert [finding.rule for finding in found] == ["curve.data_wait"]
+    assert "the curve agrees" in found[0].seen
+
+
+@given(st.permutations([SAWTOOTH, WORKERS, replace(SAWTOOTH, rule="curve.startup", candidates=("pause.startup",))]))
+def test_settling_does_not_depend_on_the_order(findings):
+    once = fusion.settled(findings, nothing())
+    assert {finding.rule for finding in once} == {"input.workers_zero", "curve.startup"}
+    again = fusion.settled(once, nothing())
+    assert again == once
+
+
+@pytest.mark.parametrize(("start", "samples"), [(WALL - HOUR, 1800), (WALL + 2 * HOUR, 100)])
+def test_a_curve_of_another_time_is_not_judged_with_the_job(start, samples):
+    run = fusion.of_the_job(Run(nodes=(node(),), curves=(curve(gpu([50.0] * samples, start=start)),)))
+    assert run.curves == ()
+    assert "another time" in run.warnings[0]
+    assert run.ignored[0].path == "gpu.txt"
+
+
+def test_a_curve_that_is_longer_than_the_job_is_cut():
+    given_ = curve(gpu([50.0] * 7200, start=WALL - HOUR // 2))
+    run = fusion.of_the_job(Run(nodes=(node(),), curves=(given_,)))
+    time = run.curves[0].series[0].time
+    assert time[0] == WALL
+    assert time[-1] == WALL + HOUR
+    assert "of the time of the job" in run.warnings[0]
+
+
+def test_a_curve_of_the_jobs_time_stays_as_it_is():
+    run = Run(nodes=(node(),), curves=(curve(gpu([50.0] * 60)), curve(gpu([1.0], start=0), clock="relative")))
+    assert fusion.of_the_job(run) == run
+
+
+def test_counters_of_a_run_directory_are_a_curve_of_the_jobs_gpus():
+    time = 50 * S + np.arange(10) * S
+    columns = [("utilization_percent", 0, 80.0), ("processes_of_job", 0, 1.0), ("utilization_percent", 1, 30.0)]
+    series = tuple(Series(name, "node-box", time, np.full(10, value), device) for name, device, value in columns)
+    facts = (Fact("name", "NVIDIA L4", "NVML", "gpu 0"), Fact("cpus", 8))
+    told = fusion.of_nodes(Run(nodes=(node(facts=facts),), series=series))
+    assert {one.device for one in told[0].series} == {0}  # GPU 1 runs something else
+    assert int(told[0].series[0].time[0]) == WALL
+    assert [fact.value for fact in told[0].facts] == ["NVIDIA L4"]
+
+
+def test_counters_without_a_gpu_of_the_job_are_none():
+    time = 50 * S + np.arange(10) * S
+    series = (Series("utilization_percent", "node-box", time, np.zeros(10), 0),)
+    assert fusion.of_nodes(Run(nodes=(node(),), series=series)) == ()
+
+
+def test_a_curve_and_a_trace_that_do_not_agree():
+    with_curve = nothing(curves=(curve(gpu([100.0] * 10)),))
+    said = list(fusion.remarks(with_curve, Summary("", gpu_idle_share=0.6, curve_idle_share=0.0)))
+    assert "counts each sample in which any kernel ran" in said[0]
+    said = list(fusion.remarks(with_curve, Summary("", gpu_idle_share=0.02, curve_idle_share=0.4)))
+    assert "Over the whole run (nvidia-smi dmon) GPUs were idle 40% of the time; the traced steps show 2%." in said
+    assert list(fusion.remarks(with_curve, Summary("", gpu_idle_share=0.4, curve_idle_share=0.42))) == []
