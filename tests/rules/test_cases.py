@@ -78,7 +78,8 @@ def test_a_fix_can_be_pasted_and_replayed(rule: type[Rule], case: Case) -> None:
             assert fix.title
             assert fix.change
             assert fix.risk
-            assert fix.edits, "replay needs to know what the fix does"
+            measures = rule.id.startswith("curve.")  # a curve asks for the next measurement, which changes nothing
+            assert bool(fix.edits) is not measures, "replay needs to know what the fix does"
             assert 0 < fix.applies <= 1
             for edit in fix.edits:
                 assert edit.selector or edit.kind == "larger_batch"

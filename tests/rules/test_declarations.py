@@ -34,7 +34,8 @@ def test_ids_are_those_of_the_taxonomy(corpus: Path) -> None:
     taxonomy = corpus.parent / "cases" / "taxonomy.json"
     if not taxonomy.is_file():
         pytest.skip("no taxonomy of causes beside the corpus")
-    assert {rule.id for rule in all_rules()} <= set(json.loads(taxonomy.read_text(encoding="utf-8")))
+    ours = {"curve.data_wait"}  # what a trainer prints is no cause of its own: its candidates are
+    assert {rule.id for rule in all_rules()} - ours <= set(json.loads(taxonomy.read_text(encoding="utf-8")))
 
 
 @EVERY_RULE

@@ -51,9 +51,11 @@ def test_a_loss_is_a_share_and_no_more_than_was_measured(measured: dict[str, Val
     findings, unknown = ask(measurements(measured))
     read = {rule.id: {name for names in (*rule.needs, rule.uses) for name in names} for rule in all_rules()}
     for finding in findings:
-        assert finding.lost_share is not None
-        assert 0 <= finding.lost_share <= 1
         assert math.isfinite(finding.score)
+        if finding.lost_share is None:
+            assert finding.rule == "curve.hollow", "busy, and with too little: how much of it is lost nobody measured"
+            continue
+        assert 0 <= finding.lost_share <= 1
         shares = [measured[name] for name in read[finding.rule] if name.endswith("_share") and name in measured]
         if finding.rule == "pause.startup" and {"startup_s", "watched_s"} <= measured.keys():
             before, after = float(measured["startup_s"]), float(measured["watched_s"])

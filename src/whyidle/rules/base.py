@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from whyidle.model.evidence import Value
-from whyidle.model.finding import Edit, Finding, Fix, Location, severity_of
+from whyidle.model.finding import Edit, Finding, Fix, Location, Severity, severity_of
 from whyidle.model.measurement import Measurement, Measurements
 
 
@@ -90,23 +90,26 @@ class Rule:
         self,
         message: str,
         *,
-        lost_share: float,
+        lost_share: float | None,
         confidence: float,
         seen: str,
         locations: tuple[Location, ...] = (),
         fixes: tuple[Fix, ...] = (),
         candidates: tuple[str, ...] = (),
     ) -> Iterator[Finding]:
-        """Yield a finding of this rule; nothing if the loss is below what is worth telling (2% of the time)."""
-        lost_share = min(max(lost_share, 0.0), 1.0)
-        severity = severity_of(lost_share)
+        """Yield a finding of this rule; nothing if the loss is below what is worth telling (2% of the time).
+
+        `lost_share` None: what is lost cannot be told from this evidence, only that it is worth a look (medium).
+        """
+        lost_share = None if lost_share is None else float(min(max(lost_share, 0.0), 1.0))
+        severity: Severity | None = "medium" if lost_share is None else severity_of(lost_share)
         if severity is not None:
             yield Finding(
                 self.id,
                 severity,
                 float(confidence),
                 message,
-                float(lost_share),
+                lost_share,
                 seen,
                 locations,
                 tuple(_plain(fix) for fix in fixes),

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyidle.model.finding import Finding
+from whyidle.model.measurement import Measurements
+from whyidle.rules.base import Fires, Rule, Silent, Threshold
+from whyidle.rules.curve import settle
+
+
+class StepChange(Rule):
+    """From some moment on the GPU works at another level, and stays there.
+
+    ## Why it costs time
+    Something changed and did not change back: the clock falls for heat or power while utilization stays at 100%,
+    another job came, data no longer fits the page cache, something leaks. What is below the better of the two levels is
+    lost.
+
+    ## How we know
+    Change points of the rolling median (binary segmentation, squared error, penalty 3 log(n) sigma^2) of utilization,
+    and, while the GPU is busy, of its SM clock and power. The message names the counter, the time and both levels.
+
+    ## When to ignore it
+    The job itself changed at that time: another phase, a longer sequence, a second model.
+    """
+
+    needs = (("curve_change_share", "curve_change_counter"), ("curve_slowed_share", "curve_change_counter"))
+    uses = (
+        "curve_change_share", "curve_slowed_share", "curve_change_s", "curve_change_from", "curve_change_to",
+        "temperature_c", *settle.READ,
+    )  # fmt: skip
+    busy = ("curve_slowed_share",)
+
+    units = {"utilization": "%", "SM clock": " MHz", "power": " W"}
+    hot = Threshold(83, "°C", source="NVIDIA's data-center GPUs start to slow down between 83 and 90 °C")
+
+    def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        lost = min(m.get("curve_change_share", 0.0) + m.get("curve_slowed_share", 0.0), 1.0)
+        counter = str(m.one("curve_change_counter").value)
+        unit, low, high = self.units.get(counter, ""), m.get("curve_change_from", 0.0), m.get("curve_change_to", 0.0)
+        moved = f"from {low:.4g}{unit} to {high:.4g}{unit}"
+        degrees = f", {m.number('temperature_c'):.0f} °C while busy" if "temperature_c" in m else ""
+        yield from self.finding(
+            f"{counter[:1].upper()}{counter[1:]} shifts {moved} and stays, which costs up to {lost:.0%} of the curve.",
+            lost_share=lost,
+            confidence=settle.sure(m),
+            seen=f"{moved} after {m.get('curve_change_s', 0.0):.0f} s{degrees}",
+            locations=m.one("curve_change_counter").locations,
+            fixes=(
+                settle.by_trace("steps before and after")
+                if counter == "utilization"
+                else settle.by_clocks("what lowers the clock"),
+            ),
+            candidates=self._candidates(m, counter),
+        )
+
+    def _candidates(self, m: Measurements, counter: str) -> tuple[str, ...]:
+        """Return the rules that look like this, the likeliest first."""
+        if counter != "utilization":
+            heat = ("hw.thermal", "hw.power_cap")
+            cool = m.get("temperature_c", self.hot) < self.hot
+            return (*(heat[::-1] if cool else heat), "hw.gpu_shared")
+        if m.get("curve_change_from", 0.0) > m.get("curve_change_to", 0.0):
+            return ("input.storage", "hw.gpu_shared", "input.cpu_transform", "dist.straggler", "host.gc_pause")
+        return ("input.storage", "pause.startup", "compile.recompile", "input.worker_startup")
+
+    cases = (
+        Fires(
+            "the clock falls to a third, utilization stays",
+            curve_slowed_share=0.6,
+            curve_change_counter="SM clock",
+            curve_change_s=60.0,
+            curve_change_from=1755.0,
+            curve_change_to=510.0,
+            temperature_c=88.0,
+            curve_samples=600,
+        ),
+        Fires(
+            "the second epoch waits for data",
+            curve_change_share=0.2,
+            curve_change_counter="utilization",
+            curve_change_s=900.0,
+            curve_change_from=96.0,
+            curve_change_to=60.0,
+            curve_samples=1800,
+        ),
+        Silent("no shift", curve_change_share=0.0, curve_change_counter="utilization", curve_samples=600),
+    )
