@@ -140,7 +140,7 @@ def _agreeing(finding: Finding, curves: Iterable[Finding]) -> Finding:
 
 
 def _shape(finding: Finding) -> str:
-    text = finding.message.rstrip(".")
+    text = finding.message.rstrip(".").partition(", which costs")[0]
     return text[:1].lower() + text[1:] if not text[:2].isupper() else text
 
 

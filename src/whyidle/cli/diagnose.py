@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -45,14 +46,18 @@ def diagnose(
     """Say why the GPU was idle in a recorded run.
 
     Reads Kineto traces (torch.profiler, .json or .json.gz), the folders that `whyidle run` writes, of jobs that have
-    ended or still run, and folders of them; several ranks of one job are judged together. Files that it does not
-    know are listed, not errors.
+    ended or still run, and folders of them; several ranks of one job are judged together. And what you already have:
+    curves of nvidia-smi, DCGM, Prometheus or CloudWatch, CSVs with a time and a utilization, trainers' logs. Alone they
+    say how much the GPU idles and what that may be; beside a trace or a run they make one verdict. Files that it does
+    not know are listed, not errors.
 
     For example:
 
         whyidle diagnose runs/resnet50/
         whyidle diagnose rank*.json.gz --price 2.60 --gpus 8 --hours 24
         whyidle diagnose trace.json -o report.json
+        whyidle diagnose gpu.txt
+        whyidle diagnose whyidle-runs/LATEST gpu.txt train.log
         whyidle diagnose trace.json --what-if input.workers_zero,sync.scalar_read
 
     To record your job: whyidle demo --record
@@ -65,18 +70,13 @@ def diagnose(
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     asked = diagnosis.rules_in(what_if or ())
     diagnosis.check(predict=not no_predict, what_if=asked)
+    judge = partial(
+        diagnosis.diagnose, paths, price=price, gpus=gpus, hours=hours, predict=not no_predict, what_if=asked
+    )
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
-                report = diagnosis.diagnose(
-                    paths,
-                    price=price,
-                    gpus=gpus,
-                    hours=hours,
-                    predict=not no_predict,
-                    what_if=asked,
-                    progress=progress,
-                )
+                report = judge(progress=progress)
         except WhyIdleError as error:
             # A program that reads standard output gets its object all the same, but for a name that no rule has.
             if chosen == "json" and output is None and not diagnosis.unheard_of(asked):

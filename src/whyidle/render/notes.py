@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 
 from rich.text import Text
@@ -12,6 +13,7 @@ from whyidle.render.lines import hang
 from whyidle.render.words import basename, clean, duration, money, plural
 
 _MOST_WARNINGS = 4
+_FILES = 2  # that a command names
 APART = 0.05  # of the recorded step: a replayed one that differs by more is told
 
 
@@ -19,6 +21,7 @@ def notes(report: Report, width: int, *, everything: bool) -> Iterator[Text]:
     """Yield the notes, the most useful first."""
     yield from _cost(report, width, everything)
     yield from _warnings(report, width, everything)
+    yield from _settled_by(report, width)
     yield from _predicted(report, width, everything)
     yield from _other_files(report, width, everything)
     if everything:
@@ -57,6 +60,14 @@ def _unpriced(report: Report) -> str:
     """Say why there is no cost. Where a number was asked for, that is a warning already."""
     told = next((warning for warning in report.warnings if warning.startswith("no cost: ")), "")
     return clean(told).removeprefix("no cost: ") or "no list price for this GPU is known; --price USD per GPU-hour"
+
+
+def _settled_by(report: Report, width: int) -> Iterator[Text]:
+    """Yield how to get from a curve to its cause: the next measurement, as a command."""
+    if report.run.only_curves and report.grave:
+        names = " ".join(shlex.quote(basename(file.path)) for file in report.run.evidence[:_FILES])
+        text = f"`whyidle run -- python train.py`; then `whyidle DIR {names}` judges both, and traces beside them"
+        yield from hang(Text("  which it is: ", style="bold"), Text(text), width)
 
 
 def _predicted(report: Report, width: int, everything: bool) -> Iterator[Text]:
