@@ -123,3 +123,5 @@ def test_a_curve_and_a_trace_that_do_not_agree():
     said = list(fusion.remarks(with_curve, Summary("", gpu_idle_share=0.02, curve_idle_share=0.4)))
     assert "Over the whole run (nvidia-smi dmon) GPUs were idle 40% of the time; the traced steps show 2%." in said
     assert list(fusion.remarks(with_curve, Summary("", gpu_idle_share=0.4, curve_idle_share=0.42))) == []
+    assert fusion.rests(Summary("", gpu_idle_share=0.02, curve_idle_share=0.4))
+    assert not fusion.rests(Summary("", gpu_idle_share=0.02, curve_idle_share=None))

@@ -83,11 +83,9 @@ def prediction(findings: Iterable[Finding]) -> Prediction:
 
 def enough(summary: Summary, findings: Iterable[Finding]) -> bool:
     """Say whether a run with curves alone is judged: it is not where its GPUs idle and no shape says what it may be."""
-    if any(finding.severity != "low" for finding in findings):
-        return True
-    if summary.gpu_idle_share is not None:
-        return summary.gpu_idle_share < MEDIUM
-    return summary.data_wait_share is not None
+    if summary.gpu_idle_share is None:
+        return summary.data_wait_share is not None
+    return summary.gpu_idle_share < MEDIUM or any(finding.severity != "low" for finding in findings)
 
 
 def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> str:
@@ -123,7 +121,7 @@ def _without_utilization(summary: Summary, curves: Curves) -> str:
     """Say what curves do tell that have no utilization of a GPU: a moment, other counters, a trainer's steps."""
     of_gpus = [curve for curve in curves.curves if not curve.step_log]
     m = Measurements(curves.measurements)
-    if not of_gpus:
+    if not of_gpus or summary.data_wait_share is not None:
         return _of_the_log(summary)
     kinds = _listed(dict.fromkeys(curve.kind for curve in of_gpus), KINDS)
     if curves.devices:

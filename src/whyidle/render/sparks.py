@@ -18,18 +18,19 @@ HEAD: Final = 18  # columns of a GPU's name
 MOST: Final = 16  # hosts that have a cell each
 
 
-def sparks(curves: Sequence[CurvePicture], width: int) -> Iterator[Text]:
-    """Yield a line for each GPU that has a picture; of many GPUs the least busy one, the median and the busiest."""
+def sparks(curves: Sequence[CurvePicture], width: int, most: int) -> Iterator[Text]:
+    """Yield a line for each GPU that has a picture; of more than `most` the least busy, the median and the busiest."""
     shown = [curve for curve in curves if curve.points and curve.busy_share is not None]
     if not shown:
         return
     known = sum(curve.busy_share is not None for curve in curves)
-    few = len(shown) == known
+    few = len(shown) == known <= most
     if not few:
         shown = sorted(shown, key=lambda curve: curve.busy_share or 0.0)
+        shown = [shown[0], shown[len(shown) // 2], shown[-1]]
     names = [curve_gpu(curve, several=len({one.node for one in curves}) > 1) for curve in shown]
     if not few:
-        names = [f"{word} {one}" for word, one in zip(("lowest", "median", "highest"), names, strict=False)]
+        names = [f"{word} {one}" for word, one in zip(("lowest", "median", "highest"), names, strict=True)]
     head = min(max([HEAD - 2, *map(len, names)]), width // 3)
     yield Text()
     for label, curve in zip(names, shown, strict=True):

@@ -34,6 +34,7 @@ ROOMS = (
 )
 _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 
+DRAWN, DRAWN_BESIDE = 8, 3  # GPUs whose curves are shown: alone, and beside the picture of a trace or a log
 _SEVERAL = 1.5  # batches per step
 _FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
 
@@ -90,7 +91,7 @@ def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:
         yield from _picture(report.summary, width)
     if in_full:
         yield from phases(report.summary, width)
-        yield from sparks(report.detail.curves, width)
+        yield from sparks(report.detail.curves, width, DRAWN if report.run.only_curves else DRAWN_BESIDE)
     if report.run.only_curves:
         yield from hosts(report.summary.devices, width) if in_full else ()
     else:

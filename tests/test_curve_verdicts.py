@@ -1,0 +1,223 @@
+"""Verdicts on curves: how much is known, and how little."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.recorded import BEGAN, GPU_OF_MACHINE, MS, Process, run_directory
+from tests.sampled import S, curve, gpu, trainer
+from whyidle import cost
+from whyidle.curves import MOST_CONFIDENCE, span
+from whyidle.diagnosis import diagnose
+from whyidle.judge import judge
+from whyidle.model.evidence import Run
+from whyidle.read import load
+from whyidle.render import render
+from whyidle.render.base import Look
+from whyidle.render.json import Json
+
+UNKNOWN = [np.nan] * 600
+
+
+def steady(level=98.0, samples=600, seed=0):
+    return np.clip(level + np.random.default_rng(seed).normal(0, 1, samples), 0, 100)
+
+
+def sawtooth(period=75, zero=15, samples=1350):
+    return np.where(np.arange(samples) % period < zero, 0.0, 99.0)
+
+
+def judged(*curves, **more):
+    return judge(Run(curves=curves, **more))
+
+
+def test_a_sawtooth_is_told_with_how_it_is_known():
+    report = judged(curve(*(gpu(sawtooth(), device=device) for device in range(8))))
+    assert report.summary.verdict.startswith(
+        "Your GPUs were idle 21% of the time (nvidia-smi dmon, 8 GPUs, 22.5 min at 1 s)."
+    )
+    assert report.summary.gpu_idle_share == pytest.approx(1 - 0.99 * 0.8, abs=1e-3)
+    assert report.summary.idle_by_cause == {"unknown": report.summary.gpu_idle_share}
+    assert len(report.summary.devices) == 8
+    assert report.exit_code == 1
+    found = next(finding for finding in report.findings if finding.rule in {"curve.sawtooth", "curve.correlated_dips"})
+    assert found.candidates
+    assert found.locations[0].file == "gpu.txt"
+    assert report.prediction is not None
+    assert report.prediction.refused == "a curve does not show what a fix would change"
+
+
+def test_a_healthy_curve_is_one_line():
+    report = judged(curve(gpu(steady())))
+    assert report.healthy
+    assert report.exit_code == 0
+    assert (
+        report.summary.verdict == "Healthy: the GPU was busy 98% of the time (nvidia-smi dmon, 1 GPU, 9.98 min at 1 s)."
+    )
+    assert "GPU 0 " not in render(report)
+
+
+def test_a_gpu_whose_utilization_is_not_recorded_is_unknown():
+    split = gpu(UNKNOWN, instance="1g.10gb 7")
+    held = gpu([2e9] * 600, name="memory_used_bytes", instance="1g.10gb 7")
+    report = judged(curve(split, held))
+    assert report.exit_code == 2
+    assert report.summary.verdict.startswith(
+        "Cannot judge: the utilization of GPU 0 MIG 1g.10gb 7 is not recorded (nvidia-smi dmon, which counts none"
+    )
+    assert "dcgmi dmon" in report.summary.verdict
+    assert report.summary.gpu_idle_share is None
+    assert report.summary.gpu_busy_share is None
+    assert report.summary.idle_by_cause == {}
+
+
+def test_one_gpu_that_is_unknown_beside_one_that_is_known():
+    report = judged(curve(gpu(steady()), gpu(UNKNOWN, device=1)))
+    assert report.exit_code == 0
+    assert [device.device for device in report.summary.devices] == [0]
+    assert any(warning.startswith("the utilization of GPU 1 is not recorded") for warning in report.warnings)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_a_moment_is_no_curve(samples):
+    report = judged(curve(gpu([0.0] * samples), gpu([20 * 2**30] * samples, name="memory_used_bytes")))
+    assert report.exit_code == 2
+    assert not report.healthy
+    what = "one moment" if samples == 1 else "3 moments"
+    assert (
+        f"Cannot judge: {what}, not a curve (nvidia-smi dmon: 1 GPU at 0%, up to 20 GiB held)."
+        in report.summary.verdict
+    )
+    assert "nvidia-smi dmon -o DT" in report.summary.verdict
+    assert report.summary.gpu_idle_share is None
+
+
+def test_busy_moments_are_not_healthy():
+    assert not judged(curve(gpu([100.0, 100.0]))).judged
+
+
+def test_counters_of_the_host_alone_tell_nothing_of_a_gpu():
+    host = replace(gpu([50.0] * 100, name="cpu_busy_percent"), device=None)
+    report = judged(curve(host, kind="CloudWatch"))
+    assert report.exit_code == 2
+    assert report.summary.verdict.startswith(
+        "Cannot judge: no GPU's utilization is recorded (CloudWatch: cpu_busy_percent)."
+    )
+
+
+def test_a_trainers_log_that_waits_for_data():
+    report = judged(trainer([0.5] * 200, [0.2] * 200))
+    assert report.summary.data_wait_share == pytest.approx(0.4)
+    assert report.summary.verdict.startswith("Steps take 0.5 s (the trainer's log) and wait for data 40% of that;")
+    assert [finding.rule for finding in report.findings] == ["curve.data_wait"]
+    assert report.exit_code == 1
+    assert report.summary.gpu_idle_share is None
+
+
+def test_a_trainers_log_without_waits_says_nothing_of_the_gpu():
+    report = judged(trainer([0.5] * 200))
+    assert report.exit_code == 2
+    assert "what the GPU does meanwhile was not recorded" in report.summary.verdict
+    assert not judged(trainer([0.5] * 200, [0.001] * 200)).healthy
+
+
+def test_a_curve_with_a_trainers_log():
+    report = judged(curve(gpu(sawtooth())), trainer([0.5] * 2700, [0.0] * 2700))
+    assert report.run.levels == ("trainer log", "curve")
+    assert report.summary.steps == 2700
+    assert not [rule for finding in report.findings for rule in finding.candidates if rule.startswith("input.")]
+
+
+def test_nothing_is_surer_than_a_curve_can_be():
+    throttled = gpu([0x40] * 600, name="throttle_reasons")
+    clock = gpu([800] * 600, name="sm_clock_mhz")
+    for values in (sawtooth(samples=600), steady(), steady(40)):
+        report = judged(curve(gpu(values), throttled, clock))
+        assert max([finding.confidence for finding in report.findings], default=0) <= MOST_CONFIDENCE
+
+
+def test_idle_time_has_a_price():
+    report = cost.price(judged(curve(*(gpu(sawtooth(), device=device) for device in range(8)))), hours=24)
+    assert report.summary.cost is not None
+    assert report.summary.cost.gpus == 8
+    assert report.summary.cost.idle_usd_per_hour > 0
+    assert report.run.gpus[0].name == "NVIDIA A100-SXM4-80GB"
+
+
+def test_the_report_names_the_file_and_the_format():
+    text = Json().render(judged(curve(gpu(steady()))), Look())
+    assert '"path": "gpu.txt",\n        "kind": "nvidia-smi dmon",\n        "rank": null' in text
+
+
+def watched_without_steps(tmp_path, utilization, of_job=1):
+    rows = [(BEGAN + ms * MS, 0, utilization, of_job) for ms in range(0, 600_000, 1000)]
+    csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
+    return run_directory(tmp_path / "run", gpus=[GPU_OF_MACHINE], csv=csv)
+
+
+def test_a_run_in_which_no_step_was_seen_is_judged_by_its_counters(tmp_path):
+    report = diagnose(watched_without_steps(tmp_path, 98))
+    assert report.exit_code == 0
+    assert report.summary.verdict.startswith("Healthy: the GPU was busy 98% of the time (whyidle run, 1 GPU")
+    assert "By counters alone: no process of the job used PyTorch" in report.summary.verdict
+    assert report.run.gpus[0].name == GPU_OF_MACHINE["name"]
+
+
+def test_a_run_without_steps_and_without_a_gpu_is_not_judged(tmp_path):
+    report = diagnose(watched_without_steps(tmp_path, 0, of_job=0))
+    assert report.exit_code == 2
+    assert report.summary.verdict.startswith("Cannot judge: no process of the job used PyTorch")
+
+
+def test_a_job_that_was_watched_and_a_curve_make_one_verdict(tmp_path):
+    process = Process().setting("device", "cuda:0")
+    process.train(400, data=40, idle=38)
+    folder = run_directory(tmp_path / "run", process, gpus=[GPU_OF_MACHINE])
+    run = load(folder)
+    start = run.nodes[0].wall
+    saw = curve(gpu(sawtooth(20, 8, 40), start=start, every=1.0))
+    report = judge(replace(run, curves=(saw,)))
+    assert report.run.levels == ("step log", "curve")
+    assert report.summary.verdict.startswith("Each step waits for data 40% of the time")
+    assert "nvidia-smi dmon: GPUs busy" in report.summary.verdict
+    late = curve(gpu(sawtooth(20, 8, 40), start=start - 10**6 * S))
+    apart = judge(replace(run, curves=(late,)))
+    assert apart.run.levels == ("step log",)
+    assert any("another time" in warning for warning in apart.warnings)
+    assert apart.summary == judge(run).summary
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.one_of(st.floats(0, 100), st.just(np.nan)), max_size=80),
+    st.integers(1, 3),
+    st.sampled_from([0.2, 1.0, 60.0]),
+)
+def test_no_curve_makes_a_claim_that_it_does_not_hold(values, gpus, every):
+    """Whatever it is: idle and busy make 1 or are unknown, and what is unknown is never healthy."""
+    told = curve(*(gpu(values, device=device, every=every) for device in range(gpus)))
+    report = judged(told)
+    summary = report.summary
+    if summary.gpu_idle_share is None:
+        assert not report.judged
+        assert summary.gpu_busy_share is None
+    else:
+        assert summary.gpu_busy_share is not None
+        assert summary.gpu_busy_share + summary.gpu_idle_share == pytest.approx(1)
+        assert sum(summary.idle_by_cause.values()) == pytest.approx(summary.gpu_idle_share)
+    assert not report.healthy or (summary.gpu_idle_share or 0.0) < 0.03
+    assert render(report, everything=True)
+    assert render(report, width=60, unicode=False).isascii()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.02, "20 ms"), (0.3, "0.3 s"), (119, "119 s"), (1356, "22.6 min"), (28_800, "8 h"), (2_592_000, "30 days")],
+)
+def test_times_are_told_as_people_say_them(seconds, said):
+    assert span(seconds) == said
