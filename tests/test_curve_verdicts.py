@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ from whyidle.render import render
 from whyidle.render.base import Look
 from whyidle.render.json import Json
 
+ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "src" / "whyidle" / "demo" / "before.json.gz"
+HEALTHY = ROOT / "tests" / "runs" / "healthy"
 UNKNOWN = [np.nan] * 600
 
 
@@ -221,3 +225,41 @@ def test_no_curve_makes_a_claim_that_it_does_not_hold(values, gpus, every):
 )
 def test_times_are_told_as_people_say_them(seconds, said):
     assert span(seconds) == said
+
+
+def test_a_trace_settles_what_a_curve_suggests():
+    run = load(DEMO)
+    dips = curve(gpu(sawtooth(10, 4, 600)))
+    report = judge(replace(run, curves=(dips,)))
+    assert report.run.levels == ("trace", "curve")
+    settled = next(finding for finding in report.findings if finding.rule == "input.workers_zero")
+    assert "the curve agrees: utilization falls to zero" in settled.seen
+    assert not [finding for finding in report.findings if finding.rule.startswith("curve.")]
+    assert report.summary.gpu_idle_share == judge(run).summary.gpu_idle_share
+    assert report.summary.curve_idle_share == pytest.approx(0.406, abs=0.01)
+
+
+def test_a_run_that_idles_is_not_healthy_where_its_traced_steps_are():
+    run = load(HEALTHY)
+    assert judge(run).healthy
+    report = judge(replace(run, curves=(curve(gpu(sawtooth(300, 90, 3600))),)))
+    assert not report.healthy
+    assert report.summary.verdict.startswith("Your GPU was busy")
+    assert "Over the whole run (nvidia-smi dmon) GPUs were idle 31% of the time" in report.summary.verdict
+    left = next(finding for finding in report.findings if finding.rule.startswith("curve."))
+    assert not [rule for rule in left.candidates if rule in {"input.workers_zero", "sync.scalar_read"}]
+    assert "pause.checkpoint_sync" in left.candidates  # which traced steps need not hold
+
+
+def test_a_gpu_that_idles_between_kernels_looks_busy_to_its_driver():
+    report = judge(replace(load(DEMO), curves=(curve(gpu(steady(99.5))),)))
+    assert "nvidia-smi dmon calls the GPU busy 99% of the time: it counts each sample" in report.summary.verdict
+
+
+def test_a_curve_changes_nothing_of_what_a_trace_tells():
+    alone, both = judge(load(DEMO)), judge(replace(load(DEMO), curves=(curve(gpu(steady())),)))
+    assert [finding.rule for finding in both.findings] == [finding.rule for finding in alone.findings]
+    assert both.summary.idle_by_cause == alone.summary.idle_by_cause
+    assert both.prediction is not None
+    assert alone.prediction is not None
+    assert both.prediction.joint == alone.prediction.joint

@@ -82,8 +82,8 @@ def healthy() -> Report:
 @pytest.fixture
 def sawtooth() -> Report:
     told = (
-        "Your GPUs were idle 16% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min at 0.3 s). A curve shows when, not why: what "
-        "is found below is what may be the cause."
+        "Your GPUs were idle 16% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min at 0.3 s). "
+        "A curve shows when, not why: what is found below is what may be the cause."
     )
     return of(*(picture(device) for device in range(8)), verdict=told, idle=0.16, findings=(SAWTOOTH,))
 
@@ -92,7 +92,8 @@ def sawtooth() -> Report:
 def split() -> Report:
     told = (
         "Cannot judge: the utilization of GPU 0 MIG 1g.10gb 7 is not recorded (nvidia-smi dmon, which counts none for "
-        "a GPU that is split (MIG)). Record DCGM's activity counters: `dcgmi dmon -e 203,1001,1002,1004,1005 > gpu.txt`."
+        "a GPU that is split (MIG)). Record DCGM's activity counters: `dcgmi dmon -e 203,1001,1002,1004,1005 > "
+        "gpu.txt`."
     )
     return of(picture(busy=None, points=(), instance="1g.10gb 7"), verdict=told, judged=False)
 
