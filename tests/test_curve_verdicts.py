@@ -51,6 +51,7 @@ def test_a_sawtooth_is_told_with_how_it_is_known():
     assert report.exit_code == 1
     found = next(finding for finding in report.findings if finding.rule in {"curve.sawtooth", "curve.correlated_dips"})
     assert found.candidates
+    assert found.shown in report.summary.verdict
     assert found.locations[0].file == "gpu.txt"
     assert report.prediction is not None
     assert report.prediction.refused == "a curve does not show what a fix would change"
@@ -84,7 +85,7 @@ def test_one_gpu_that_is_unknown_beside_one_that_is_known():
     report = judged(curve(gpu(steady()), gpu(UNKNOWN, device=1)))
     assert report.exit_code == 0
     assert [device.device for device in report.summary.devices] == [0]
-    assert any(warning.startswith("the utilization of GPU 1 is not recorded") for warning in report.warnings)
+    assert any("gpu 1: utilization was not recorded" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -263,3 +264,14 @@ def test_a_curve_changes_nothing_of_what_a_trace_tells():
     assert both.prediction is not None
     assert alone.prediction is not None
     assert both.prediction.joint == alone.prediction.joint
+
+
+def test_a_trace_that_cannot_be_believed_does_not_hide_a_curve():
+    run = load(DEMO)
+    device = run.traces[0].device_slices
+    wrong = replace(run, traces=(replace(run.traces[0], device_slices=replace(device, end=device.start)),))
+    assert judge(wrong).exit_code == 2
+    report = judge(replace(wrong, curves=(curve(gpu(steady())),)))
+    assert report.summary.verdict.startswith("Healthy: the GPU was busy 98% of the time (nvidia-smi dmon")
+    assert report.run.levels == ("curve",)
+    assert report.warnings

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from whyidle.measure import Measured
 from whyidle.measure.curve import Curves
 from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, Finding, Prediction, Summary
 from whyidle.model.measurement import CURVE, CURVE_ACTIVITY, CURVE_LONG, Measurements
@@ -68,6 +69,12 @@ def alone(summary: Summary, curves: Curves) -> Summary:
     )
 
 
+def only(measured: Measured) -> Measured:
+    """Return what curves tell, without traces that cannot be believed."""
+    told = measured.curves
+    return replace(measured, analyses=(), measurements=Measurements(told.measurements), gpus=told.gpus or measured.gpus)
+
+
 def capped(finding: Finding) -> Finding:
     """Return the finding, no surer than a curve can make it."""
     return replace(finding, confidence=min(finding.confidence, MOST_CONFIDENCE))
@@ -103,7 +110,8 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     said = f"{who} idle {idle:.0%} of the time {known}."
     if not grave and idle >= MEDIUM:
         return f"{said} The curve has no shape that says what it may be: not judged. {NEXT}"
-    return f"{said} A curve shows when, not why: what is found below is what may be the cause."
+    shape = max(findings, key=lambda finding: finding.lost_share or 0.0, default=None)
+    return f"{said} A curve shows when, not why" + (f": {shape.shown}." if shape is not None else ".")
 
 
 def _known(summary: Summary, curves: Curves) -> Iterator[str]:
@@ -174,22 +182,6 @@ def _at_that_moment(curves: Curves) -> str:
         default=None,
     )
     return f"{count} at {share}" + ("" if held is None else f", up to {held / 2**30:.3g} GiB held")
-
-
-def unknown_gpus(curves: Curves) -> Iterator[str]:
-    """Yield a warning where the utilization of some GPUs is recorded and that of others is not."""
-    known = {(device.node, device.device, device.instance) for device in curves.devices}
-    lacking = {
-        series.subject: None
-        for curve in curves.curves
-        for series in curve.series
-        if series.device is not None
-        and series.pid is None
-        and (series.node, series.device, series.instance) not in known
-    }
-    if known and lacking:
-        named = _listed((_of_gpu(subject) for subject in lacking), NAMED)
-        yield f"the utilization of {named} is not recorded: not measured, and no part of the figures here."
 
 
 def span(seconds: float) -> str:

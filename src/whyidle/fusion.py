@@ -135,13 +135,8 @@ def _same(finding: Finding, from_log: Sequence[Finding]) -> Finding | None:
 
 
 def _agreeing(finding: Finding, curves: Iterable[Finding]) -> Finding:
-    said = "; ".join(dict.fromkeys(f"the curve agrees: {_shape(one)}" for one in curves))
+    said = "; ".join(dict.fromkeys(f"the curve agrees: {one.shown}" for one in curves))
     return replace(finding, seen="; ".join(filter(None, (finding.seen, said)))) if said else finding
-
-
-def _shape(finding: Finding) -> str:
-    text = finding.message.rstrip(".").partition(", which costs")[0]
-    return text[:1].lower() + text[1:] if not text[:2].isupper() else text
 
 
 def ruled_out(measured: Measured, found: set[str]) -> set[str]:
@@ -167,9 +162,8 @@ def remarks(measured: Measured, summary: Summary) -> Iterator[str]:
         return
     kinds = ", ".join(dict.fromkeys(curve.kind for curve in measured.curves.curves if not curve.step_log))
     if traced is None:
-        yield f"{kinds}: GPUs busy {1 - idle:.0%} of the time." + (
-            " The job used none: something else did." if summary.on_gpu is False and idle < UTILIZED else ""
-        )
+        other = "" if summary.on_gpu is not False else ", by none of this job" if idle < UTILIZED else ": it uses none"
+        yield f"{kinds}: GPUs busy {1 - idle:.0%} of the time{other}."
     elif traced - idle >= OWN_CODE:
         yield (
             f"{kinds} calls the GPU busy {1 - idle:.0%} of the time: it counts each sample in which any kernel ran; "

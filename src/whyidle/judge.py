@@ -80,6 +80,8 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
         return Report(info, Summary(verdict_), warnings=tuple(w for w in warnings if w != cut), judged=False)
     summary = curves.summarize(summarize(measured), measured.curves)
     refusal = next((doubt for doubt in measured.doubts if doubt.refuse), None)
+    if refusal and measured.curves.devices:  # what is wrong with the trace is a warning already
+        return judge_curve(run, curves.only(measured), tuple(warnings), predict)
     if refusal:
         summary = hollow(summary) if refusal.hollow else summary
         summary = replace(summary, verdict=f"Cannot judge: {refusal.message}")
@@ -116,7 +118,7 @@ def judge_curve(run: Run, measured: Measured, warnings: tuple[str, ...], predict
         summary,
         ranked,
         tuple(unknown),
-        (*warnings, *curves.unknown_gpus(told)),
+        warnings,
         drawn(measured),
         curves.prediction(ranked) if predict else None,
         judged=curves.enough(summary, ranked),

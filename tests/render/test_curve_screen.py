@@ -83,7 +83,7 @@ def healthy() -> Report:
 def sawtooth() -> Report:
     told = (
         "Your GPUs were idle 16% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min at 0.3 s). "
-        "A curve shows when, not why: what is found below is what may be the cause."
+        "A curve shows when, not why: utilization falls to zero about every 75 s."
     )
     return of(*(picture(device) for device in range(8)), verdict=told, idle=0.16, findings=(SAWTOOTH,))
 
@@ -141,7 +141,7 @@ def cluster() -> Report:
     ]
     told = (
         "Your GPUs were idle 10% of the time (CloudWatch, 512 GPUs of 64 hosts, 30 days at 60 s). A curve shows when, "
-        "not why: what is found below is what may be the cause."
+        "not why: utilization falls to zero about every 75 s."
     )
     return of(*curves, verdict=told, idle=0.1, findings=(SAWTOOTH,), kind="CloudWatch")
 

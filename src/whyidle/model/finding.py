@@ -167,6 +167,12 @@ class Finding:
     candidates: tuple[str, ...] = ()  # rules that this evidence cannot tell apart from this one
 
     @property
+    def shown(self) -> str:
+        """Return the message without what it costs, to stand within a sentence."""
+        text = self.message.rstrip(".").partition(", which costs")[0]
+        return text if text.startswith("GPU") else text[:1].lower() + text[1:]
+
+    @property
     def savings(self) -> tuple[tuple[Fix, float], ...]:
         """Return its fixes with the share of the step that each saves: as predicted, if any is, else what is lost."""
         predicted = [(fix, fix.predicted.saved_share) for fix in self.fixes if fix.predicted is not None]
@@ -441,9 +447,8 @@ class Report:
         """Say whether there is nothing to do: the GPU hardly idles, or a job that was only watched hardly waits."""
         s = self.summary
         waits = sum(s.lost_shares.values())
-        if (
-            s.curve_idle_share is not None and s.curve_idle_share > 1 - UTILIZED
-        ):  # also where traced steps do not show it
+        rested = s.on_gpu is not False and (s.curve_idle_share or 0.0) > 1 - UTILIZED
+        if rested:  # over the whole run, also where traced steps do not show it
             return False
         if s.gpu_idle_share is not None:
             waits = max(waits, s.gpu_idle_share)

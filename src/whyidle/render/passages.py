@@ -88,6 +88,8 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
 def tag(finding: Finding, told: Fix | None = None) -> str:
     """Return what the order rests on besides the loss: the effort of the fix that is told of, and how sure we are."""
     sure = "sure" if finding.confidence >= 0.8 else "likely" if finding.confidence >= 0.5 else "unsure"
+    if finding.rule.startswith("curve."):  # to measure is no change of the job
+        return sure
     best = told or max(finding.fixes, key=lambda fix: fix.applies / EFFORT_COST[fix.effort], default=None)
     return sure if best is None else f"{EFFORT[best.effort]} · {sure}"
 
