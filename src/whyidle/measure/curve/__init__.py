@@ -6,8 +6,17 @@ its shape is a hypothesis, never a cause (docs/method.md, Curves).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from whyidle.measure.curve import limits, steps
+from whyidle.measure.curve.busy import busy
+from whyidle.measure.curve.doubts import contradictions, warnings
+from whyidle.measure.curve.gpus import Recorded, recorded
+from whyidle.measure.curve.peers import correlated, lagging
+from whyidle.measure.curve.shape import Shape, shape
+from whyidle.measure.curve.whole import hosts, whole
 from whyidle.model.evidence import Curve, Run, Value
 from whyidle.model.finding import DeviceBusy, GpuCount
 from whyidle.model.measurement import Measurement
@@ -28,4 +37,36 @@ class Curves:
 
 def measure(run: Run) -> Curves:
     """Measure every curve of a run; nothing where it has none."""
-    return Curves(curves=run.curves) if run.curves else Curves()
+    if not run.curves:
+        return Curves()
+    told = recorded(run.curves)
+    step_s = steps.step_time(told.steps)
+    shapes = [shape(gpu, *found, step_s) for gpu in told.gpus if (found := busy(gpu)) is not None]
+    lag, together = lagging(shapes), correlated(shapes)
+    measurements = (
+        *whole(shapes, told, lag, together),
+        *limits.measure(shapes),
+        *steps.measure(told.steps),
+        *hosts(told.hosts),
+    )
+    return Curves(
+        curves=run.curves,
+        measurements=measurements,
+        devices=tuple(_devices(shapes)),
+        gpus=_models(told),
+        warnings=(*told.warnings, *warnings(told, shapes)),
+        contradictions=tuple(contradictions(shapes, measurements)),
+    )
+
+
+def _devices(shapes: Sequence[Shape]) -> Iterator[DeviceBusy]:
+    for one in shapes:
+        gpu, covered = one.gpu, one.samples.total_s
+        device = -1 if gpu.device is None else gpu.device
+        yield DeviceBusy(None, device, one.samples.mean / 100, covered, gpu.node, gpu.instance)
+
+
+def _models(told: Recorded) -> tuple[GpuCount, ...]:
+    """Return the GPUs by model, as far as the recording names them; an instance of one that is split is no GPU."""
+    named = {(gpu.node, gpu.device): str(gpu.facts["name"]) for gpu in told.gpus if "name" in gpu.facts}
+    return tuple(GpuCount(name, count) for name, count in sorted(Counter(named.values()).items()))

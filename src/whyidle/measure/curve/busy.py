@@ -1,0 +1,34 @@
+"""Which counter tells how busy a GPU is, and what it says.
+
+NVML's utilization first; DCGM's GR_ENGINE_ACTIVE stands in where there is none, as on a GPU that is split (MIG). That
+counter is known to stay at 0 on some hosts while the GPU works: then utilization shows it, and it is told.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from whyidle.measure.curve.gpus import Gpu
+from whyidle.measure.curve.samples import Samples, samples
+
+STUCK: Final = 1.0  # percent: GR_ENGINE_ACTIVE never above it, while
+WORKS: Final = 10.0  # percent of mean utilization say otherwise (judgement)
+
+
+def busy(gpu: Gpu) -> tuple[Samples, str] | None:
+    """Return a GPU's utilization in percent, and the counter that tells it; None where nothing does."""
+    for name, scale in (("utilization_percent", 1.0), ("graphics_active_share", 100.0)):
+        one = gpu.counters.get(name)
+        if one is not None and np.isfinite(one.value).any():
+            return samples(one, scale=scale, low=0.0, high=100.0), name
+    return None
+
+
+def stuck(gpu: Gpu, utilization: Samples) -> bool:
+    """Say whether GR_ENGINE_ACTIVE stays at 0 while utilization says that the GPU works."""
+    one = gpu.counters.get("graphics_active_share")
+    if one is None or not np.isfinite(one.value).any():
+        return False
+    return float(np.nanmax(one.value)) * 100 <= STUCK and utilization.mean >= WORKS

@@ -1,0 +1,73 @@
+"""Does a counter shift from one level to another, and stay there?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from whyidle.model.evidence import Floats, Floats64
+
+BLOCKS: Final = 600  # medians that a curve is reduced to: a shift is a matter of minutes of hours
+LEAST: Final = 30  # samples of a segment (method 3.2); of a short curve a fifteenth, and two at least
+PENALTY: Final = 3.0  # of log(n) sigma^2 (method 3.2)
+APART: Final = 3.0  # robust deviations between the levels: they hardly overlap
+MAD: Final = 1.4826  # of a normal distribution's deviation
+QUANTUM: Final = 1.0  # points, MHz or W: counters are whole numbers, so that no deviation is less
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A shift."""
+
+    at: int  # index of the first sample on the new level
+    before: float
+    after: float
+
+
+def change(values: Floats, least_shift: float) -> Change | None:
+    """Return the clearest shift of a curve; None where there is none that stays.
+
+    Binary segmentation's first split, by squared error of the rolling median, which a few outliers do not move.
+
+    Args:
+        values: in order of time.
+        least_shift: what counts as another level, in the counter's unit.
+    """
+    size = max(len(values) // BLOCKS, 1)
+    count = len(values) // size
+    least = int(np.clip(len(values) // 15, 2, LEAST) / size) or 1
+    least = max(least, 2)
+    if count < 2 * least + 2:
+        return None
+    blocks = np.median(values[: count * size].reshape(count, size), axis=1) if size > 1 else values
+    level = _rolling(np.asarray(blocks, np.float64))
+    sums, squares = np.cumsum(level), np.cumsum(level**2)
+    split = np.arange(least, count - least + 1)
+    left, right = sums[split - 1], sums[-1] - sums[split - 1]
+    between = left**2 / split + right**2 / (count - split) - sums[-1] ** 2 / count
+    best = int(split[np.argmax(between)])
+    one, other = level[:best], level[best:]
+    noise = max(MAD * float(np.median(abs(np.diff(level)))) / np.sqrt(2), QUANTUM)
+    before, after = float(np.median(one)), float(np.median(other))
+    spread = max(_mad(one), _mad(other), QUANTUM)
+    ends = float(np.median(other[-max(len(other) // 4, 1) :]))
+    clear = between.max() > PENALTY * np.log(count) * noise**2 and abs(after - before) >= APART * spread
+    stays = abs(ends - after) < abs(after - before) / 2
+    if squares[-1] == 0 or not clear or not stays or abs(after - before) < least_shift:
+        return None
+    return Change(best * size, before, after)
+
+
+def _rolling(values: Floats64) -> Floats64:
+    """Return the median of each three values."""
+    if len(values) < 3:
+        return values
+    padded = np.concatenate((values[:1], values, values[-1:]))
+    return np.median(np.stack((padded[:-2], padded[1:-1], padded[2:])), axis=0)
+
+
+def _mad(values: Floats64) -> float:
+    """Return a robust standard deviation."""
+    return MAD * float(np.median(abs(values - np.median(values))))

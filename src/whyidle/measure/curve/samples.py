@@ -1,0 +1,100 @@
+"""A counter as samples that stand for time: what each covers, and where nothing is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyidle.model.evidence import Floats, Floats64, Ints, Series
+
+GAP: Final = 3.0  # intervals: a longer pause between samples is unknown time (method 3.2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Values that were measured, in order of time. A sample stands for the time since the one before it."""
+
+    time: Ints  # ns
+    value: Floats
+    seconds: Floats  # that each stands for; after a gap one interval
+    interval_s: float  # median; 0 of a single sample
+    gaps: int  # pauses of more than three intervals
+    gap_s: float  # in them, unknown
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def total_s(self) -> float:
+        """Return the time that the samples stand for."""
+        return float(self.seconds.sum(dtype=np.float64))
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over time."""
+        total = self.total_s
+        return float(np.dot(self.value, self.seconds) / total) if total else float(self.value.mean())
+
+    def part(self, low: int, high: int) -> Samples:
+        """Return the samples from one index to before another."""
+        cut = slice(low, high)
+        return Samples(self.time[cut], self.value[cut], self.seconds[cut], self.interval_s, 0, 0.0)
+
+    def even(self) -> Floats:
+        """Return the values at equal intervals, each the nearest sample: the longest stretch without a gap."""
+        if self.interval_s <= 0:
+            return self.value
+        step = self.interval_s * 1e9
+        ends = np.flatnonzero(np.diff(self.time) > GAP * step)
+        bounds = np.concatenate(([0], ends + 1, [len(self)]))
+        longest = int(np.argmax(np.diff(bounds)))
+        low, high = int(bounds[longest]), int(bounds[longest + 1])
+        time, value = self.time[low:high], self.value[low:high]
+        spacing = np.diff(time)
+        if len(spacing) and abs(spacing - step).max() <= 0.01 * step:
+            return value
+        wanted = time[0] + np.arange(int((time[-1] - time[0]) / step) + 1) * step
+        after = np.searchsorted(time, wanted).clip(1, len(time) - 1) if len(time) > 1 else np.zeros(1, np.int64)
+        nearer = np.where(wanted - time[after - 1] <= time[after] - wanted, after - 1, after)
+        return np.asarray(value[nearer], np.float32)
+
+
+def samples(one: Series, *, scale: float = 1.0, low: float = -np.inf, high: float = np.inf) -> Samples:
+    """Return what was measured of a counter; values are scaled, then clipped. NaN is left out: unknown."""
+    known = np.isfinite(one.value)
+    time = one.time if known.all() else one.time[known]
+    value = one.value if known.all() else one.value[known]
+    column = value.astype(np.float32)
+    if scale != 1.0:
+        column *= np.float32(scale)
+    np.clip(column, low, high, out=column)
+    if len(time) < 2:
+        return Samples(time, column, np.zeros(len(time), np.float32), 0.0, 0, 0.0)
+    spacing = np.diff(time)
+    interval = float(np.median(spacing)) / 1e9
+    seconds = (np.concatenate(([interval * 1e9], spacing)) / 1e9).astype(np.float32)
+    late = seconds > GAP * interval
+    gap_s = float(seconds[late].sum(dtype=np.float64)) - float(late.sum()) * interval
+    seconds[late] = interval
+    return Samples(time, column, seconds, interval, int(late.sum()), max(gap_s, 0.0))
+
+
+def at(one: Series, time: Ints, within_s: float) -> Floats64:
+    """Return a counter at other times, each the nearest value; NaN where none is that near."""
+    if len(one.time) == len(time) and np.array_equal(one.time, time):
+        return one.value
+    after = np.searchsorted(one.time, time).clip(0, len(one.time) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.where(abs(time - one.time[before]) <= abs(one.time[after] - time), before, after)
+    value = one.value[nearer].astype(np.float64)
+    value[abs(one.time[nearer] - time) > within_s * 1e9] = np.nan
+    return value
+
+
+def runs(mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Return first index and index after the last of every run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
+    return edges[::2], edges[1::2]
