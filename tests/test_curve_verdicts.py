@@ -88,6 +88,11 @@ def test_one_gpu_that_is_unknown_beside_one_that_is_known():
     assert any("gpu 1: utilization was not recorded" in warning for warning in report.warnings)
 
 
+def test_samples_without_a_utilization_are_told():
+    report = judged(curve(gpu(np.r_[steady(), UNKNOWN])))
+    assert "of 20 min of samples 9.98 min hold a utilization: nothing is known of the rest." in report.warnings
+
+
 @pytest.mark.parametrize("samples", [1, 3])
 def test_a_moment_is_no_curve(samples):
     report = judged(curve(gpu([0.0] * samples), gpu([20 * 2**30] * samples, name="memory_used_bytes")))
@@ -136,6 +141,15 @@ def test_a_curve_with_a_trainers_log():
     assert report.run.levels == ("trainer log", "curve")
     assert report.summary.steps == 2700
     assert not [rule for finding in report.findings for rule in finding.candidates if rule.startswith("input.")]
+
+
+def test_counters_that_do_not_agree_are_in_the_verdict():
+    told = curve(gpu(steady()), gpu([0.2] * 600, name="sm_active_share"), gpu([0.03] * 600, name="tensor_active_share"))
+    report = judged(told)
+    assert report.summary.verdict.startswith("Your GPU was busy 98% of the time")
+    assert "GPU 0: utilization is 98%, but multiprocessors work in 20% of the cycles" in report.summary.verdict
+    assert not report.healthy
+    assert report.exit_code == 1
 
 
 def test_nothing_is_surer_than_a_curve_can_be():

@@ -6,13 +6,14 @@ what could be the cause, and names the measurement that tells. What it did not r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from whyidle.measure import Measured
 from whyidle.measure.curve import Curves
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, Finding, Prediction, Summary
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, CurvePicture, Finding, Prediction, Summary
 from whyidle.model.measurement import CURVE, CURVE_ACTIVITY, CURVE_LONG, Measurements
 
 # A cause is never surer than this where only a curve tells of it (docs/method.md, Curves).
@@ -20,6 +21,7 @@ MOST_CONFIDENCE: Final = 0.6
 FEWEST: Final = 5  # samples of a GPU: fewer are moments, no curve (judgement)
 KINDS: Final = 2  # formats that a sentence names
 NAMED: Final = 3  # GPUs or counters that a sentence names
+WHOLE: Final = 0.95  # of the sampled time: where less of it holds a utilization, that is told
 NO_PREDICTION: Final = "a curve does not show what a fix would change"
 NEXT: Final = "What the job does then, a step timer tells: `whyidle run -- python train.py`."
 BUSY_IS_NOT_WORK: Final = "but a GPU that is busy need not get work done."
@@ -192,8 +194,21 @@ def span(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 0.1 else f"{seconds * 1e3:.3g} ms"
 
 
+def disagreements(curves: Curves) -> Iterator[str]:
+    """Yield sentences on counters that cannot both mean what they seem to."""
+    yield from map(_of_gpu, curves.contradictions)
+
+
+def unmeasured(summary: Summary, drawn: Iterable[CurvePicture]) -> Iterator[str]:
+    """Yield a warning where much of what was sampled holds no utilization."""
+    longest = max((one.window_s for one in drawn if one.busy_share is not None), default=0.0)
+    known = summary.curve_s or 0.0
+    if summary.gpu_idle_share is not None and known < WHOLE * longest:
+        yield f"of {span(longest)} of samples {span(known)} hold a utilization: nothing is known of the rest."
+
+
 def _of_gpu(subject: str) -> str:
-    return subject.replace("gpu ", "GPU ")
+    return re.sub(r"\bgpu (?=\d)", "GPU ", subject)
 
 
 def _command(how: str) -> str:

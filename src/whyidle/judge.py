@@ -92,7 +92,7 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
     ranked, prediction = predicted(measured, ranked, what_if) if predict else (ranked, None)
     said = [verdict(measured.measurements, ranked, summary), *watched.remarks(measured.measurements, summary)]
     said += fusion.remarks(measured, summary)
-    said += measured.curves.contradictions
+    said += curves.disagreements(measured.curves)
     said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
     # a GPU that idles for no visible reason is not "nothing found"
@@ -109,17 +109,17 @@ def judge_curve(run: Run, measured: Measured, warnings: tuple[str, ...], predict
     findings, unknown = ask(measured.measurements, elsewhere(run, measured))
     ranked = rank(curves.capped(finding) for finding in fusion.settled(findings, measured))
     summary = curves.alone(Summary(""), told)
-    said = [curves.verdict(summary, ranked, told), *told.contradictions]
+    said = [curves.verdict(summary, ranked, told), *curves.disagreements(told)]
     if run.nodes:  # a job was watched, but no step of it was seen
         said += [watched.nothing(run).replace("Cannot judge: ", "By counters alone: ")]
-    summary = replace(summary, verdict=" ".join(said))
+    summary, detail = replace(summary, verdict=" ".join(said)), drawn(measured)
     return Report(
         info,
         summary,
         ranked,
         tuple(unknown),
-        warnings,
-        drawn(measured),
+        (*warnings, *curves.unmeasured(summary, detail.curves)),
+        detail,
         curves.prediction(ranked) if predict else None,
         judged=curves.enough(summary, ranked),
     )
@@ -152,7 +152,7 @@ def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...], predict: 
     verdict_ = watched.verdict(summary, ranked, ranks, traced=bool(run.traces))
     said = [verdict_, *watched.slowest(measured.measurements)]
     said += fusion.remarks(measured, summary)
-    said += measured.curves.contradictions
+    said += curves.disagreements(measured.curves)
     said += watched.end(run, summary.steps)
     summary = replace(summary, verdict=" ".join(said))
     judged = watched.enough(summary, ranked, ranks)

@@ -170,7 +170,7 @@ class Finding:
     def shown(self) -> str:
         """Return the message without what it costs, to stand within a sentence."""
         text = self.message.rstrip(".").partition(", which costs")[0]
-        return text if text.startswith("GPU") else text[:1].lower() + text[1:]
+        return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
     @property
     def savings(self) -> tuple[tuple[Fix, float], ...]:

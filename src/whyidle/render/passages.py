@@ -16,6 +16,7 @@ from whyidle.render.words import basename, clean, duration, kernel_name, money, 
 from whyidle.render.worth import faster, following, is_alone, priced, worth
 
 SAME_STEP = 0.02  # a share of the window and one of the median step are the same within this
+LONG = 60  # s: such a time is told in whole seconds
 NAME = 60  # characters of a frame or kernel that tell it from others
 STYLE: Mapping[Severity, str] = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 EFFORT: Mapping[Effort, str] = {"argument": "one argument", "setting": "a setting", "code": "code change"}
@@ -110,16 +111,21 @@ def _time_and_name(location: Location, which: bool) -> str:
     parts = []
     if location.rank is not None and which:
         parts.append(f"rank {location.rank}")
+    of_gpu = f"gpu {location.device}"
+    of_curve = location.name is not None and location.name.partition(" MIG")[0].endswith(of_gpu)
     if location.device is not None and location.rank is None and which:
-        parts.append(f"GPU {location.device}")
+        parts.append(
+            re.sub(r"\bgpu (?=\d)", "GPU ", clean(location.name or "")) if of_curve else f"GPU {location.device}"
+        )
     if location.step is not None:
         parts.append(f"step {location.step}")
     if location.start_s is not None and location.end_s is not None:
         # as many decimals as it takes to tell the ends apart
-        decimals = next((n for n in (3, 4, 5) if location.end_s - location.start_s >= 10 ** (1 - n)), 6)
+        long = location.end_s - location.start_s
+        decimals = 0 if long >= LONG else next((n for n in (3, 4, 5) if long >= 10 ** (1 - n)), 6)
         span = f"{location.start_s:.{decimals}f}\N{EN DASH}{location.end_s:.{decimals}f} s"
         parts.append(f"at {span} of the recording")
-    if location.name:
+    if location.name and not of_curve:
         parts.append(f"in {shorten(kernel_name(clean(location.name)), NAME)}")
     return ", ".join(parts)
 
