@@ -125,3 +125,34 @@ def test_a_curve_and_a_trace_that_do_not_agree():
     assert list(fusion.remarks(with_curve, Summary("", gpu_idle_share=0.4, curve_idle_share=0.42))) == []
     assert fusion.rests(Summary("", gpu_idle_share=0.02, curve_idle_share=0.4))
     assert not fusion.rests(Summary("", gpu_idle_share=0.02, curve_idle_share=None))
+
+
+def test_a_curve_of_a_host_is_cut_to_the_gpus_of_the_job():
+    time = 50 * S + np.arange(10) * S
+    series = tuple(
+        Series("processes_of_job", "node-box", time, np.full(10, used), device) for device, used in ((0, 0.0), (1, 2.0))
+    )
+    given_ = curve(*(gpu([50.0] * 60, device=device) for device in range(4)))
+    run = fusion.of_the_job(Run(nodes=(node(),), series=series, curves=(given_,)))
+    assert [one.device for one in run.curves[0].series] == [1]
+    assert "on which the job has processes" in run.warnings[0]
+    elsewhere = curve(*(gpu([50.0] * 60, device=device, node="other") for device in range(4)))
+    assert fusion.of_the_job(Run(nodes=(node(),), series=series, curves=(elsewhere,))).curves == (elsewhere,)
+
+
+def test_a_trainers_log_that_differs_from_the_recorded_steps():
+    log = nothing(Measurement("curve_step_time_mean_s", 0.4), Measurement("curve_data_wait_share", 0.3))
+    said = list(fusion.remarks(log, Summary("", step_time_s=0.2, data_wait_share=0.02)))
+    assert said == [
+        "The trainer's log says that a mean step takes 0.4 s, what was recorded of them 0.2 s.",
+        "The trainer's log says that steps wait for data 30% of their time, the recording 2%.",
+    ]
+    assert list(fusion.remarks(log, Summary("", step_time_s=0.41, data_wait_share=0.28))) == []
+
+
+def test_what_a_trainers_log_waits_for_is_not_ruled_out_by_a_few_traced_steps():
+    waits = Finding(
+        "curve.data_wait", "high", 0.6, "Steps wait.", 0.3, candidates=("input.storage", "sync.scalar_read")
+    )
+    found = fusion.settled([waits], nothing(Measurement("curve_data_wait_share", 0.3)))
+    assert found == [waits]

@@ -24,6 +24,7 @@ EXPLAINED: Final = 0.5
 # What happens in every step, if it does: a trace of a few steps rules these families out, others only a whole run does.
 EVERY_STEP: Final = {"input", "transfer", "sync", "launch", "host", "compute", "dist"}
 NOT_EVERY_STEP: Final = {"input.worker_startup", "host.gc_pause"}
+UNLIKE: Final = 0.2  # of a step: trainers' and recorded steps that differ by more are told (judgement)
 WHOLE: Final = "whyidle run"  # kind of the curve that a run directory holds
 ELSEWHERE: Final = "recorded at another time than the job, or by a clock of another time zone"
 
@@ -42,7 +43,10 @@ def of_the_job(run: Run) -> Run:
             continue
         if inside is not curve:
             warnings.append(f"{curve.path}: judged is only what it holds of the time of the job.")
-        kept.append(inside)
+        of_job = _on_its_gpus(inside, run)
+        if of_job is not inside:
+            warnings.append(f"{curve.path}: judged are only the GPUs on which the job has processes.")
+        kept.append(of_job)
     return replace(run, curves=tuple(kept), ignored=tuple(ignored), warnings=tuple(warnings))
 
 
@@ -67,6 +71,19 @@ def _within(curve: Curve, low: int, high: int) -> Curve | None:
     return curve if same else replace(curve, series=tuple(series))
 
 
+def _on_its_gpus(curve: Curve, run: Run) -> Curve:
+    """Return what a curve holds of the GPUs that the job works on, where NVML told which on the curve's host."""
+    devices: dict[str, set[int]] = {}
+    for node in run.nodes:
+        used = _those(run.series, "processes_of_job", node.name)
+        devices |= {node.host: used} | ({"": used} if len(run.nodes) == 1 else {}) if used else {}
+    series = tuple(
+        one for one in curve.series if one.device is None or one.device in devices.get(one.node, {one.device})
+    )
+    left = any(one.device is not None for one in series)  # else it numbers GPUs in another way
+    return curve if len(series) == len(curve.series) or not left else replace(curve, series=series)
+
+
 def of_nodes(run: Run) -> tuple[Curve, ...]:
     """Return what `whyidle run` sampled of the job's GPUs as curves, for a run in which no step was seen."""
     return tuple(curve for node in run.nodes for curve in _of_node(run, node))
@@ -74,7 +91,7 @@ def of_nodes(run: Run) -> tuple[Curve, ...]:
 
 def _of_node(run: Run, node: Node) -> Iterator[Curve]:
     here = [one for one in run.series if one.node == node.name and one.device is not None and one.pid is None]
-    devices = _of_job(here)
+    devices = _of_job(here, node.name)
     called = node.host if len(run.nodes) > 1 else ""
     series = tuple(
         replace(one, node=called, time=one.time + (node.wall - node.started)) for one in here if one.device in devices
@@ -89,15 +106,18 @@ def _of_node(run: Run, node: Node) -> Iterator[Curve]:
         yield Curve(node.path, WHOLE, series, "wall", facts)
 
 
-def _of_job(series: Sequence[Series]) -> set[int]:
+def _of_job(series: Sequence[Series], node: str) -> set[int]:
     """Return the GPUs on which the job has processes; where NVML tells of none, those on which kernels ran."""
+    return _those(series, "processes_of_job", node) or _those(series, "utilization_percent", node)
 
-    def those(name: str) -> set[int]:
-        return {
-            one.device for one in series if one.name == name and one.device is not None and np.nansum(one.value) > 0
-        }
 
-    return those("processes_of_job") or those("utilization_percent")
+def _those(series: Sequence[Series], name: str, node: str) -> set[int]:
+    """Return the GPUs of a node of which this counter was ever above zero."""
+    return {
+        one.device
+        for one in series
+        if one.name == name and one.node == node and one.device is not None and np.nansum(one.value) > 0
+    }
 
 
 def settled(findings: Sequence[Finding], measured: Measured) -> list[Finding]:
@@ -149,14 +169,18 @@ def ruled_out(measured: Measured, found: set[str]) -> set[str]:
     out = {rule.id for rule in all_rules() if not rule.id.startswith(FAMILY) and not rule.missing(told)} - found
     if not measured.watched.logs and measured.traces:
         out = {rule for rule in out if rule.partition(".")[0] in EVERY_STEP} - NOT_EVERY_STEP
-    waits = Measurements(measured.curves.measurements).get("curve_data_wait_share", 1.0)
-    if waits < LOW:
-        out |= {rule.id for rule in all_rules() if rule.id.startswith("input.")} - found
+    logged = Measurements(measured.curves.measurements)
+    inputs = {rule.id for rule in all_rules() if rule.id.startswith("input.")}
+    if logged.get("curve_data_wait_share", 1.0) < LOW:
+        out |= inputs - found
+    elif "curve_data_wait_share" in logged and not measured.watched.logs:
+        out -= inputs  # the run waits for data, whatever its traced steps do
     return out
 
 
 def remarks(measured: Measured, summary: Summary) -> Iterator[str]:
     """Yield what a curve of the run adds to a verdict by stronger evidence, and where the two do not agree."""
+    yield from _of_steps(measured, summary)
     idle, traced = summary.curve_idle_share, summary.gpu_idle_share
     if idle is None:
         return
@@ -171,6 +195,17 @@ def remarks(measured: Measured, summary: Summary) -> Iterator[str]:
         )
     elif idle - traced >= OWN_CODE:
         yield f"Over the whole run ({kinds}) GPUs were idle {idle:.0%} of the time; the traced steps show {traced:.0%}."
+
+
+def _of_steps(measured: Measured, summary: Summary) -> Iterator[str]:
+    """Yield how the steps that a trainer logged differ from those of the trace or of `whyidle run`."""
+    logged = Measurements(measured.curves.measurements)
+    step, mean = summary.step_time_mean_s or summary.step_time_s, logged.get("curve_step_time_mean_s", 0.0)
+    if step and mean and abs(mean / step - 1) >= UNLIKE:
+        yield f"The trainer's log says that a mean step takes {mean:.3g} s, what was recorded of them {step:.3g} s."
+    wait, seen = logged.get("curve_data_wait_share", 0.0), summary.data_wait_share
+    if seen is not None and abs(wait - seen) >= OWN_CODE and "curve_data_wait_share" in logged:
+        yield f"The trainer's log says that steps wait for data {wait:.0%} of their time, the recording {seen:.0%}."
 
 
 def rests(summary: Summary) -> bool:
