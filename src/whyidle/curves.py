@@ -15,6 +15,7 @@ from whyidle.measure import Measured
 from whyidle.measure.curve import Curves
 from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, CurvePicture, Finding, Prediction, Summary
 from whyidle.model.measurement import CURVE, CURVE_ACTIVITY, CURVE_LONG, Measurements
+from whyidle.rules import all_rules
 
 # A cause is never surer than this where only a curve tells of it (docs/method.md, Curves).
 MOST_CONFIDENCE: Final = 0.6
@@ -112,8 +113,16 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     said = f"{who} idle {idle:.0%} of the time {known}."
     if not grave and idle >= MEDIUM:
         return f"{said} The curve has no shape that says what it may be: not judged. {NEXT}"
-    shape = max(findings, key=lambda finding: finding.lost_share or 0.0, default=None)
+    shape = _of_most_idle(findings, Measurements(curves.measurements))
     return f"{said} A curve shows when, not why" + (f": {shape.shown}." if shape is not None else ".")
+
+
+def _of_most_idle(findings: Iterable[Finding], m: Measurements) -> Finding | None:
+    """Return the finding that holds most of the idle time; a lower clock, say, loses busy time."""
+    busy = {rule.id: rule.busy_share(m) for rule in all_rules()}
+    idle = {id(one): (one.lost_share or 0.0) - busy[one.rule] for one in findings}
+    best = max(findings, key=lambda one: idle[id(one)], default=None)
+    return best if best is not None and idle[id(best)] > 0 else None
 
 
 def _known(summary: Summary, curves: Curves) -> Iterator[str]:
