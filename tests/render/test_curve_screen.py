@@ -27,6 +27,7 @@ from whyidle.model.finding import (
     Unknown,
 )
 from whyidle.render import render
+from whyidle.render.passages import place
 from whyidle.render.sparks import BLOCKS, GAP, spark
 
 A100 = "NVIDIA A100-SXM4-80GB"
@@ -219,6 +220,21 @@ def test_names_of_hosts_cannot_act_on_a_terminal(sawtooth: Report) -> None:
     for everything in (False, True):
         assert "\x1b" not in render(report, everything=everything)
         assert "[31m" not in render(report, everything=everything)
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        (Location("gpu.txt", device=3, start_s=3.0, end_s=5.5, name="gpu 3"), "gpu.txt GPU 3, at 3.000–5.500 s"),
+        (
+            Location("gpu.txt", device=3, start_s=600.2, end_s=1200.4, name="gpunode1 gpu 3"),
+            "gpunode1 GPU 3, at 600–1200 s",
+        ),
+        (Location("gpu.txt", device=0, start_s=597.1, name="gpu 0 MIG 1g.10gb 7"), "GPU 0 MIG 1g.10gb 7, from 597 s"),
+    ],
+)
+def test_places_on_a_curve(location: Location, said: str) -> None:
+    assert said in place(location)
 
 
 def test_what_was_not_measured_is_a_gap() -> None:

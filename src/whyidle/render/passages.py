@@ -125,6 +125,8 @@ def _time_and_name(location: Location, which: bool) -> str:
         decimals = 0 if long >= LONG else next((n for n in (3, 4, 5) if long >= 10 ** (1 - n)), 6)
         span = f"{location.start_s:.{decimals}f}\N{EN DASH}{location.end_s:.{decimals}f} s"
         parts.append(f"at {span} of the recording")
+    elif location.start_s is not None:
+        parts.append(f"from {location.start_s:.0f} s of the recording on")
     if location.name and not of_curve:
         parts.append(f"in {shorten(kernel_name(clean(location.name)), NAME)}")
     return ", ".join(parts)
