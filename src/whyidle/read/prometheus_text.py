@@ -1,0 +1,209 @@
+"""Prometheus' text format as dcgm-exporter and nvidia_gpu_exporter write it: a scrape is a moment, several a curve."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from whyidle.model.evidence import Curve
+from whyidle.read.base import Progress, Reader, UnreadableError
+from whyidle.read.samples import SECOND, Samples, Subject, number, text_of
+
+SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d{1,19}))?\s*$")
+LABEL: Final = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
+HEAD: Final = re.compile(rb"(?:^|\n)(?:# (?:HELP|TYPE) )?(?:DCGM_FI_(?:DEV|PROF)_|nvidia_smi_)\w+[ {]")
+INTERVAL: Final = {"DCGM": 30, "nvid": 15}  # s between scrapes that tell no time: dcgm-exporter -c; Prometheus' custom
+HOST_LABELS: Final = ("Hostname", "hostname", "node", "instance")
+MIB: Final = 1 << 20
+
+# A metric, what it is as a series, and by what its value is multiplied. dcgm-exporter: etc/dcp-metrics-included.csv.
+METRICS: Final[Mapping[str, tuple[str, float]]] = {
+    "DCGM_FI_DEV_GPU_UTIL": ("utilization_percent", 1),
+    "DCGM_FI_DEV_MEM_COPY_UTIL": ("memory_utilization_percent", 1),
+    "DCGM_FI_DEV_ENC_UTIL": ("encoder_percent", 1),
+    "DCGM_FI_DEV_DEC_UTIL": ("decoder_percent", 1),
+    "DCGM_FI_DEV_FB_USED": ("memory_used_bytes", MIB),
+    "DCGM_FI_DEV_FB_TOTAL": ("memory_total_bytes", MIB),
+    "DCGM_FI_DEV_POWER_USAGE": ("power_w", 1),
+    "DCGM_FI_DEV_POWER_MGMT_LIMIT": ("power_limit_w", 1),
+    "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": ("power_limit_w", 1),
+    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock_mhz", 1),
+    "DCGM_FI_DEV_MAX_SM_CLOCK": ("sm_clock_max_mhz", 1),
+    "DCGM_FI_DEV_GPU_TEMP": ("temperature_c", 1),
+    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": ("throttle_reasons", 1),
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": ("throttle_reasons", 1),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy_j", 1e-3),
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("graphics_active_share", 1),
+    "DCGM_FI_PROF_SM_ACTIVE": ("sm_active_share", 1),
+    "DCGM_FI_PROF_SM_OCCUPANCY": ("sm_occupancy_share", 1),
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active_share", 1),
+    "DCGM_FI_PROF_DRAM_ACTIVE": ("dram_active_share", 1),
+    "DCGM_FI_PROF_PIPE_FP64_ACTIVE": ("fp64_active_share", 1),
+    "DCGM_FI_PROF_PIPE_FP32_ACTIVE": ("fp32_active_share", 1),
+    "DCGM_FI_PROF_PIPE_FP16_ACTIVE": ("fp16_active_share", 1),
+    "DCGM_FI_PROF_PCIE_TX_BYTES": ("pcie_tx_bytes_per_s", 1),
+    "DCGM_FI_PROF_PCIE_RX_BYTES": ("pcie_rx_bytes_per_s", 1),
+    "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_tx_bytes_per_s", 1),
+    "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_rx_bytes_per_s", 1),
+    "nvidia_smi_utilization_gpu_ratio": ("utilization_percent", 100),
+    "nvidia_smi_utilization_memory_ratio": ("memory_utilization_percent", 100),
+    "nvidia_smi_utilization_encoder_ratio": ("encoder_percent", 100),
+    "nvidia_smi_utilization_decoder_ratio": ("decoder_percent", 100),
+    "nvidia_smi_memory_used_bytes": ("memory_used_bytes", 1),
+    "nvidia_smi_memory_total_bytes": ("memory_total_bytes", 1),
+    "nvidia_smi_power_draw_watts": ("power_w", 1),
+    "nvidia_smi_enforced_power_limit_watts": ("power_limit_w", 1),
+    "nvidia_smi_clocks_current_sm_clock_hz": ("sm_clock_mhz", 1e-6),
+    "nvidia_smi_clocks_max_sm_clock_hz": ("sm_clock_max_mhz", 1e-6),
+    "nvidia_smi_temperature_gpu": ("temperature_c", 1),
+    "nvidia_smi_clocks_event_reasons_active": ("throttle_reasons", 1),
+    "nvidia_smi_clocks_throttle_reasons_active": ("throttle_reasons", 1),
+    "nvidia_smi_compute_apps": ("processes", 1),
+}
+UTILIZATION: Final = "utilization_percent"
+
+
+@dataclass(slots=True)
+class _Scrapes:
+    """Lines of a text, and what tells that one scrape has ended and the next began."""
+
+    samples: Samples = field(default_factory=Samples)
+    uuids: dict[tuple[str, str], int] = field(default_factory=dict)  # (host, UUID) -> number of the GPU
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
+    seen: set[tuple[str, str]] = field(default_factory=set)  # (metric, labels) of this scrape
+    scrape: int = 0
+    timed: int = 0  # samples with a time
+    bare: int = 0  # samples without
+    broken: int = 0  # lines that are no sample
+    unknown_gpu: int = 0
+
+    def take(self, name: str, labels: dict[str, str], text: str, when: str | None, interval: int) -> None:
+        """Note a sample of a counter that we know."""
+        if when is None:
+            key = (name, str(labels))
+            if key in self.seen:
+                self.scrape += 1
+                self.seen.clear()
+            self.seen.add(key)
+            self.bare += 1
+        else:
+            self.timed += 1
+        host = _host(labels)
+        device = self._device(host, labels)
+        if device is None:
+            self.unknown_gpu += 1
+            return
+        profile, part = labels.get("GPU_I_PROFILE", ""), labels.get("GPU_I_ID", "")
+        subject = Subject(host, device, f"{profile} {part}".strip())
+        series, factor = METRICS[name]
+        time = self.scrape * interval * SECOND if when is None else int(when) * 1_000_000
+        if not 0 <= time < 1 << 62:
+            self.broken += 1
+            return
+        self.samples.add(subject, series, time, number(text) * factor)
+        if model := labels.get("modelName") or self.names.get((host, labels.get("uuid", ""))):
+            self.samples.tell(subject, "name", model, name)
+
+    def _device(self, host: str, labels: dict[str, str]) -> int | None:
+        told = labels.get("gpu", "")
+        if told.isdecimal() and len(told) < 6:
+            return int(told)
+        uuid = labels.get("uuid") or labels.get("UUID")
+        return None if uuid is None else self.uuids.setdefault((host, uuid), len(self.uuids))
+
+
+class PrometheusText(Reader):
+    """What an exporter of GPU counters answered, once or again and again into one file."""
+
+    kind = "prometheus text"
+
+    @classmethod
+    def sniff(cls, head: bytes, path: Path) -> bool:  # noqa: ARG003
+        """See Reader."""
+        return HEAD.search(head) is not None
+
+    def read(self, path: Path, progress: Progress | None = None) -> Curve:
+        """See Reader. Without times in it, a scrape is at 0 and the next follow at the exporter's usual interval."""
+        warnings: list[str] = []
+        text = text_of(path, warnings, progress)
+        scrapes = _Scrapes(Samples(warnings=warnings))
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        _identify(lines, scrapes)
+        interval = 0
+        for name, labels, value, when in _samples(lines, scrapes):
+            interval = interval or INTERVAL.get(name[:4], 15)
+            scrapes.take(name, labels, value, when, interval)
+        samples = scrapes.samples
+        if not samples.subjects():
+            raise UnreadableError(path, "metrics of an exporter, without a counter of a GPU that whyidle knows.")
+        _clock(path, scrapes, interval)
+        for count, what in (
+            (scrapes.broken, "lines are no samples and left out"),
+            (scrapes.unknown_gpu, "samples do not say of which GPU they are, and are left out"),
+        ):
+            if count:
+                warnings.append(f"{path}: {count:,} {what}.")
+        _split(path, samples)
+        return samples.curve(path, self.kind)
+
+
+def _host(labels: dict[str, str]) -> str:
+    """Return the machine of a sample: as the exporter calls it, else the address that Prometheus scraped."""
+    return next((labels[name] for name in HOST_LABELS if labels.get(name)), "")
+
+
+def _samples(lines: list[str], scrapes: _Scrapes) -> Iterator[tuple[str, dict[str, str], str, str | None]]:
+    for line in lines:
+        name = re.split(r"[{\s]", line, maxsplit=1)[0]
+        if name not in METRICS:
+            continue
+        told = SAMPLE.match(line)
+        if told is None:
+            scrapes.broken += 1
+            continue
+        yield name, _labels(told.group(2) or ""), told.group(3), told.group(4)
+
+
+def _labels(text: str) -> dict[str, str]:
+    unescape = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+    return {
+        name: re.sub(r"\\.", lambda found: unescape.get(found.group(), found.group()), value)
+        for name, value in LABEL.findall(text)
+    }
+
+
+def _identify(lines: list[str], scrapes: _Scrapes) -> None:
+    """Find which number and name a GPU has: nvidia_gpu_exporter tells both once, and elsewhere only the UUID."""
+    for line in lines:
+        if line.startswith("nvidia_smi_gpu_info{") and (told := SAMPLE.match(line)):
+            labels = _labels(told.group(2) or "")
+            key = (_host(labels), labels.get("uuid", ""))
+            if labels.get("index", "").isdecimal() and len(labels["index"]) < 6:
+                scrapes.uuids[key] = int(labels["index"])
+            scrapes.names[key] = labels.get("name", "")
+
+
+def _clock(path: Path, scrapes: _Scrapes, interval: int) -> None:
+    """Say which clock the samples have; where some tell their time and some do not, none can be placed."""
+    samples = scrapes.samples
+    if scrapes.timed and scrapes.bare:
+        raise UnreadableError(path, "of its samples some have a time and some have none.", damaged=True)
+    if scrapes.timed:
+        return
+    samples.clock = "assumed" if scrapes.scrape else "relative"
+    if scrapes.scrape:
+        samples.warnings.append(
+            f"{path}: {scrapes.scrape + 1:,} scrapes that do not tell their time: taken as {interval} s apart."
+        )
+
+
+def _split(path: Path, samples: Samples) -> None:
+    """Say of GPUs that are split, and have no utilization, that it is unknown: NVML has none for them."""
+    split = {(subject.node, subject.device) for subject in samples.subjects() if subject.instance}
+    for node, device in sorted(split, key=str):
+        whole = Subject(node, device)
+        if not samples.has(whole, UTILIZATION):
+            samples.warnings.append(f"{path}: {whole.name} is split (MIG): its utilization is not measured: unknown.")
