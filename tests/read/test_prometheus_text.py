@@ -139,3 +139,11 @@ def test_real_scrapes_idle_and_under_load(corpus):
         (curve,) = load([path]).curves
         assert values(curve, "utilization_percent") == {"gpu 0": [100.0 if "load" in path.name else 0.0]}
         assert curve.facts[0].value.startswith("NVIDIA H")
+
+
+def test_what_is_used_and_what_is_free_make_the_total(tmp_path):
+    free = f"DCGM_FI_DEV_FB_FREE{{{LABELS.format(gpu=0)}}} 3072\n"
+    curve = curve_of(tmp_path, scrape((97, 0.1)) + free)
+    assert values(curve, "memory_total_bytes") == {"n1 gpu 0": [4 * 2**30]}
+    assert "memory_free_bytes" not in {one.name for one in curve.series}
+    assert ("memory_bytes", 4 * 2**30) in {(fact.name, fact.value) for fact in curve.facts}

@@ -47,7 +47,11 @@ def at_step(trainer, step):
     """Return the trainer's example as it prints it at another step."""
     pattern = next(known.pattern for known in trainer.numbers if known.series == "step")
     told = pattern.search(trainer.example)
-    return trainer.example[: told.start(1)] + str(step) + trainer.example[told.end(1) :] if told else trainer.example
+    return (
+        trainer.example[: told.start("number")] + str(step) + trainer.example[told.end("number") :]
+        if told
+        else trainer.example
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,6 +96,23 @@ def test_lines_that_tell_the_time_are_placed_by_it(tmp_path):
     assert step_time.value[3] == pytest.approx(2.003)
     assert series(curve, "checkpoint").time.tolist() == [step_time.time[0] + 9 * NS]
     assert series(curve, "evaluation").time.tolist() == [step_time.time[0] + 15 * NS]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("step_time=0.352", 0.352),
+        ("step time: 352 ms", 0.352),
+        ("step_time_ms: 352", 0.352),
+        ("'batch_time': 0.352,", 0.352),
+        ("iter_time (ms): 352.0", 0.352),
+        ("Iteration time: 0.352 sec", 0.352),
+        ('INFO {"step_time_s": 0.352, "loss": 1}', 0.352),
+        ("step_time: 1,352 ms", 1.352),
+    ],
+)
+def test_units_are_heeded_wherever_they_stand(tmp_path, text, seconds):
+    assert series(curve_of(tmp_path, (text + "\n") * 6), "step_time_s").value == pytest.approx([seconds] * 6)
 
 
 def test_steps_of_the_same_second_are_all_kept(tmp_path):

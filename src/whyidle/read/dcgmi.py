@@ -16,6 +16,7 @@ HEADER: Final = re.compile(r"#\s*Entity\s+(.+)", re.IGNORECASE)
 HEAD: Final = re.compile(rb"(?:^|\n)[^\n]{0,64}#\s*Entity\s+[A-Z]", re.IGNORECASE)
 ROW: Final = re.compile(r"(.*?)\b(GPU|GPU-I|GPU-CI)[ :]+(\d{1,5})\s+(.*)")
 INTERVAL: Final = 1  # s: dcgmi dmon --delay, unless it is told otherwise
+LONGEST_LINE: Final = 4096  # characters
 MIB: Final = 1 << 20
 
 # Short names as DCGM's dcgm_fields.cpp gives them; what they are as a series, and by what the value is multiplied.
@@ -62,7 +63,7 @@ class DcgmiDmon(Reader):
         """See Reader. Without times a sample is taken as one second after the one before."""
         samples = Samples()
         table = _Table(samples)
-        for line in text_of(path, samples.warnings, progress).splitlines():
+        for line in (line[:LONGEST_LINE] for line in text_of(path, samples.warnings, progress).splitlines()):
             if told := HEADER.search(line):
                 table.names = told.group(1).split()
             elif row := ROW.match(line):

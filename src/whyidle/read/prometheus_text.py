@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -12,12 +12,16 @@ from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.samples import SECOND, Samples, Subject, number, text_of
 
-SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d{1,19}))?\s*$")
-LABEL: Final = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
+SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]{0,199})(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d{1,19}))?\s*$")
+LABEL: Final = re.compile(r'([a-zA-Z_]\w{0,99})="((?:[^"\\]|\\.)*)"')
 HEAD: Final = re.compile(rb"(?:^|\n)(?:# (?:HELP|TYPE) )?(?:DCGM_FI_(?:DEV|PROF)_|nvidia_smi_)\w+[ {]")
+MOST_DIGITS: Final = 6  # of the number of a GPU
+LONGEST_LINE: Final = 1 << 14  # characters
 INTERVAL: Final = {"DCGM": 30, "nvid": 15}  # s between scrapes that tell no time: dcgm-exporter -c; Prometheus' custom
 HOST_LABELS: Final = ("Hostname", "hostname", "node", "instance")
 MIB: Final = 1 << 20
+
+FREE, USED, TOTAL = "memory_free_bytes", "memory_used_bytes", "memory_total_bytes"
 
 # A metric, what it is as a series, and by what its value is multiplied. dcgm-exporter: etc/dcp-metrics-included.csv.
 METRICS: Final[Mapping[str, tuple[str, float]]] = {
@@ -25,8 +29,9 @@ METRICS: Final[Mapping[str, tuple[str, float]]] = {
     "DCGM_FI_DEV_MEM_COPY_UTIL": ("memory_utilization_percent", 1),
     "DCGM_FI_DEV_ENC_UTIL": ("encoder_percent", 1),
     "DCGM_FI_DEV_DEC_UTIL": ("decoder_percent", 1),
-    "DCGM_FI_DEV_FB_USED": ("memory_used_bytes", MIB),
-    "DCGM_FI_DEV_FB_TOTAL": ("memory_total_bytes", MIB),
+    "DCGM_FI_DEV_FB_USED": (USED, MIB),
+    "DCGM_FI_DEV_FB_FREE": (FREE, MIB),
+    "DCGM_FI_DEV_FB_TOTAL": (TOTAL, MIB),
     "DCGM_FI_DEV_POWER_USAGE": ("power_w", 1),
     "DCGM_FI_DEV_POWER_MGMT_LIMIT": ("power_limit_w", 1),
     "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": ("power_limit_w", 1),
@@ -68,51 +73,75 @@ UTILIZATION: Final = "utilization_percent"
 
 @dataclass(slots=True)
 class _Scrapes:
-    """Lines of a text, and what tells that one scrape has ended and the next began."""
+    """Samples of a text, and what tells that one scrape has ended and the next began."""
 
-    samples: Samples = field(default_factory=Samples)
-    uuids: dict[tuple[str, str], int] = field(default_factory=dict)  # (host, UUID) -> number of the GPU
-    names: dict[tuple[str, str], str] = field(default_factory=dict)
-    seen: set[tuple[str, str]] = field(default_factory=set)  # (metric, labels) of this scrape
+    samples: Samples
+    interval: int = 0  # s between scrapes, where they tell no time
     scrape: int = 0
     timed: int = 0  # samples with a time
     bare: int = 0  # samples without
     broken: int = 0  # lines that are no sample
     unknown_gpu: int = 0
+    _uuids: dict[tuple[str, str], int] = field(default_factory=dict)  # (host, UUID) -> number of the GPU
+    _names: dict[tuple[str, str], str] = field(default_factory=dict)
+    _subjects: dict[str, Subject | None] = field(default_factory=dict)  # by the text of their labels
+    _seen: set[tuple[str, str]] = field(default_factory=set)  # (metric, labels) of this scrape
 
-    def take(self, name: str, labels: dict[str, str], text: str, when: str | None, interval: int) -> None:
+    def identify(self, line: str) -> None:
+        """Note which number and name a GPU has: nvidia_gpu_exporter tells both in one metric only."""
+        if told := SAMPLE.match(line):
+            labels = _labels(told.group(2) or "")
+            key = (_host(labels), labels.get("uuid", ""))
+            if labels.get("index", "").isdecimal() and len(labels["index"]) < MOST_DIGITS:
+                self._uuids[key] = int(labels["index"])
+            self._names[key] = labels.get("name", "")
+
+    def take(self, name: str, line: str) -> None:
         """Note a sample of a counter that we know."""
-        if when is None:
-            key = (name, str(labels))
-            if key in self.seen:
-                self.scrape += 1
-                self.seen.clear()
-            self.seen.add(key)
-            self.bare += 1
-        else:
-            self.timed += 1
-        host = _host(labels)
-        device = self._device(host, labels)
-        if device is None:
-            self.unknown_gpu += 1
-            return
-        profile, part = labels.get("GPU_I_PROFILE", ""), labels.get("GPU_I_ID", "")
-        subject = Subject(host, device, f"{profile} {part}".strip())
-        series, factor = METRICS[name]
-        time = self.scrape * interval * SECOND if when is None else int(when) * 1_000_000
-        if not 0 <= time < 1 << 62:
+        told = SAMPLE.match(line)
+        if told is None:
             self.broken += 1
             return
-        self.samples.add(subject, series, time, number(text) * factor)
-        if model := labels.get("modelName") or self.names.get((host, labels.get("uuid", ""))):
-            self.samples.tell(subject, "name", model, name)
+        labels, value, when = told.group(2) or "", told.group(3), told.group(4)
+        self.interval = self.interval or INTERVAL.get(name[:4], 15)
+        if when is None:
+            self.bare += 1
+            if (name, labels) in self._seen:
+                self.scrape += 1
+                self._seen.clear()
+            self._seen.add((name, labels))
+        else:
+            self.timed += 1
+        time = self.scrape * self.interval * SECOND if when is None else int(when) * 1_000_000
+        subject = self._subject(labels, name)
+        if subject is None:
+            self.unknown_gpu += 1
+        elif 0 <= time < 1 << 62:
+            series, factor = METRICS[name]
+            self.samples.add(subject, series, time, number(value) * factor)
+        else:
+            self.broken += 1
 
-    def _device(self, host: str, labels: dict[str, str]) -> int | None:
-        told = labels.get("gpu", "")
-        if told.isdecimal() and len(told) < 6:
+    def _subject(self, text: str, metric: str) -> Subject | None:
+        """Return of which GPU a sample is by its labels; None if they do not tell."""
+        if text not in self._subjects:
+            labels = _labels(text)
+            host, device = _host(labels), self._device(labels)
+            part = f"{labels.get('GPU_I_PROFILE', '')} {labels.get('GPU_I_ID', '')}".strip()
+            subject = self._subjects[text] = None if device is None else Subject(host, device, part)
+            model = labels.get("modelName") or self._names.get((host, labels.get("uuid", "")))
+            if subject is not None and model:
+                self.samples.tell(subject, "name", model, metric)
+        return self._subjects[text]
+
+    def _device(self, labels: dict[str, str]) -> int | None:
+        told, host = labels.get("gpu", ""), _host(labels)
+        if told.isdecimal() and len(told) < MOST_DIGITS:
             return int(told)
         uuid = labels.get("uuid") or labels.get("UUID")
-        return None if uuid is None else self.uuids.setdefault((host, uuid), len(self.uuids))
+        if uuid is None:
+            return None
+        return self._uuids.setdefault((host, uuid), sum(known == host for known, _ in self._uuids))
 
 
 class PrometheusText(Reader):
@@ -127,25 +156,26 @@ class PrometheusText(Reader):
 
     def read(self, path: Path, progress: Progress | None = None) -> Curve:
         """See Reader. Without times in it, a scrape is at 0 and the next follow at the exporter's usual interval."""
-        warnings: list[str] = []
-        text = text_of(path, warnings, progress)
-        scrapes = _Scrapes(Samples(warnings=warnings))
-        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-        _identify(lines, scrapes)
-        interval = 0
-        for name, labels, value, when in _samples(lines, scrapes):
-            interval = interval or INTERVAL.get(name[:4], 15)
-            scrapes.take(name, labels, value, when, interval)
-        samples = scrapes.samples
+        samples = Samples()
+        scrapes = _Scrapes(samples)
+        lines = [line[:LONGEST_LINE] for line in text_of(path, samples.warnings, progress).splitlines()]
+        for line in lines:
+            if line.startswith("nvidia_smi_gpu_info{"):
+                scrapes.identify(line)
+        for line in lines:
+            name = line.partition("{")[0] if "{" in line else line.partition(" ")[0]
+            if name in METRICS:
+                scrapes.take(name, line)
         if not samples.subjects():
             raise UnreadableError(path, "metrics of an exporter, without a counter of a GPU that whyidle knows.")
-        _clock(path, scrapes, interval)
+        _clock(path, scrapes)
         for count, what in (
             (scrapes.broken, "lines are no samples and left out"),
             (scrapes.unknown_gpu, "samples do not say of which GPU they are, and are left out"),
         ):
             if count:
-                warnings.append(f"{path}: {count:,} {what}.")
+                samples.warnings.append(f"{path}: {count:,} {what}.")
+        _totals(samples)
         _split(path, samples)
         return samples.curve(path, self.kind)
 
@@ -153,18 +183,6 @@ class PrometheusText(Reader):
 def _host(labels: dict[str, str]) -> str:
     """Return the machine of a sample: as the exporter calls it, else the address that Prometheus scraped."""
     return next((labels[name] for name in HOST_LABELS if labels.get(name)), "")
-
-
-def _samples(lines: list[str], scrapes: _Scrapes) -> Iterator[tuple[str, dict[str, str], str, str | None]]:
-    for line in lines:
-        name = re.split(r"[{\s]", line, maxsplit=1)[0]
-        if name not in METRICS:
-            continue
-        told = SAMPLE.match(line)
-        if told is None:
-            scrapes.broken += 1
-            continue
-        yield name, _labels(told.group(2) or ""), told.group(3), told.group(4)
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -175,29 +193,26 @@ def _labels(text: str) -> dict[str, str]:
     }
 
 
-def _identify(lines: list[str], scrapes: _Scrapes) -> None:
-    """Find which number and name a GPU has: nvidia_gpu_exporter tells both once, and elsewhere only the UUID."""
-    for line in lines:
-        if line.startswith("nvidia_smi_gpu_info{") and (told := SAMPLE.match(line)):
-            labels = _labels(told.group(2) or "")
-            key = (_host(labels), labels.get("uuid", ""))
-            if labels.get("index", "").isdecimal() and len(labels["index"]) < 6:
-                scrapes.uuids[key] = int(labels["index"])
-            scrapes.names[key] = labels.get("name", "")
-
-
-def _clock(path: Path, scrapes: _Scrapes, interval: int) -> None:
+def _clock(path: Path, scrapes: _Scrapes) -> None:
     """Say which clock the samples have; where some tell their time and some do not, none can be placed."""
     samples = scrapes.samples
     if scrapes.timed and scrapes.bare:
         raise UnreadableError(path, "of its samples some have a time and some have none.", damaged=True)
-    if scrapes.timed:
-        return
-    samples.clock = "assumed" if scrapes.scrape else "relative"
+    if scrapes.bare:
+        samples.clock = "assumed" if scrapes.scrape else "relative"
     if scrapes.scrape:
-        samples.warnings.append(
-            f"{path}: {scrapes.scrape + 1:,} scrapes that do not tell their time: taken as {interval} s apart."
-        )
+        told = f"{scrapes.scrape + 1:,} scrapes that do not tell their time: taken as {scrapes.interval} s apart."
+        samples.warnings.append(f"{path}: {told}")
+
+
+def _totals(samples: Samples) -> None:
+    """Where an exporter tells what is used and what is free, and not the sum, add it up."""
+    for subject in samples.subjects():
+        free = samples.take(subject, FREE)
+        if not samples.has(subject, TOTAL):
+            used = samples.values(subject, USED)
+            for time in free.keys() & used.keys():
+                samples.add(subject, TOTAL, time, free[time] + used[time])
 
 
 def _split(path: Path, samples: Samples) -> None:

@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +24,19 @@ MOST_SERIES: Final = 1 << 16  # in a file; 8 GPUs x 20 counters are 160
 SECOND: Final = 10**9  # ns
 LARGEST: Final = 1e18  # a counter beyond that is damage
 SLACK: Final = 1.05  # DCGM's ratios of two counters go a little over 1; then they are 1
+SETTINGS: Final = {  # series that are one number all the time, and the fact that they are
+    "memory_total_bytes": "memory_bytes",
+    "power_limit_w": "power_limit_w",
+    "sm_clock_max_mhz": "sm_clock_max_mhz",
+}
 HIGHEST: Final = {"_percent": 100.0, "_share": 1.0}  # by what a series' name ends in
 
 # DCGM and NVML write these where they have no value: dcgm_structs.h, DCGM_*_BLANK and the 15 codes above each.
 BLANKS: Final = tuple((float(blank), float(blank + 15)) for blank in (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 1 << 47))
 
+EPOCH: Final = date(1970, 1, 1).toordinal()
 MONTHS: Final = {name: number for number, name in enumerate(calendar.month_abbr) if name}
+NUMBER: Final = re.compile(r"[+-]?(?:\d[\d,]{0,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?")
 CTIME: Final = re.compile(
     r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\w{3}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: [A-Z]{3,5})? (\d{4})\b"
 )
@@ -79,6 +86,16 @@ class Samples:
         """Say whether there is any value of a counter of a subject."""
         return (name, subject) in self._values
 
+    def values(self, subject: Subject, name: str) -> dict[int, float]:
+        """Return what is known of a counter of a subject, by time; nothing where there is nothing."""
+        return dict(zip(*self._values.get((name, subject), ((), ())), strict=True))
+
+    def take(self, subject: Subject, name: str) -> dict[int, float]:
+        """Return the same, and forget it."""
+        values = self.values(subject, name)
+        self._values.pop((name, subject), None)
+        return values
+
     def subjects(self) -> list[Subject]:
         """Return of what there are values, in the order in which they came."""
         return list(dict.fromkeys(subject for _, subject in self._values))
@@ -91,8 +108,18 @@ class Samples:
             raise UnreadableError(path, f"{kind}, and no counter in it was measured.", damaged=True)
         for name, count in sorted(wrong.items()):
             self.warnings.append(f"{path}: {count:,} values of {name} are not possible (taken as unknown).")
+        for one in series:
+            self._settled(one, kind)
         facts = tuple(self.facts.values())
         return Curve(str(path), kind, series, self.clock, facts, step_log, tuple(self.warnings))
+
+    def _settled(self, series: Series, where: str) -> None:
+        """Note as a setting what does not change: how much memory a GPU has, its limits."""
+        known = series.value[np.isfinite(series.value)]
+        if series.name in SETTINGS and len(known):
+            name, last = SETTINGS[series.name], float(known[-1])
+            subject = Subject(series.node, series.device, series.instance)
+            self.tell(subject, name, int(last) if name.endswith("_bytes") else last, where)
 
     def _series(self, wrong: Counter[str]) -> Iterator[Series]:
         for (name, subject), (times, values) in self._values.items():
@@ -124,16 +151,20 @@ def possible(name: str, value: np.ndarray) -> tuple[np.ndarray, int]:
 
 def number(text: str) -> float:
     """Return the number that a text starts with, its unit left off; NaN for anything else, and for blanks of DCGM."""
-    text = text.strip()
-    if text[:2].lower() == "0x":
-        return _hexadecimal(text)
-    told = re.match(r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", text)
-    if told is None:
-        return math.nan
-    value = float(told.group().replace(",", "")) if len(told.group()) < 64 else math.nan
+    try:
+        value = float(text)
+    except ValueError:
+        value = _with_unit(text.strip())
     if not abs(value) <= 2.0**64 or any(low <= value <= high for low, high in BLANKS):
         return math.nan
     return value
+
+
+def _with_unit(text: str) -> float:
+    if text[:2].lower() == "0x":
+        return _hexadecimal(text)
+    told = NUMBER.match(text)
+    return math.nan if told is None else float(told.group().replace(",", ""))
 
 
 def _hexadecimal(text: str) -> float:
@@ -155,9 +186,12 @@ def moment(text: str) -> int | None:
     else:
         return None
     try:
-        seconds = calendar.timegm(datetime(year, month, day, hour, minute, second, tzinfo=UTC).utctimetuple())
-    except ValueError:  # 30 February, 25:00
+        days = date(year, month, day).toordinal() - EPOCH
+    except ValueError:  # 30 February
         return None
+    if hour > 24 or minute > 59 or second > 60:
+        return None
+    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
     if zone != "Z":
         sign = -1 if zone[0] == "-" else 1
         seconds -= sign * (int(zone[1:3]) * 3600 + int(zone[-2:]) * 60)

@@ -13,6 +13,7 @@ from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.samples import SECOND, Samples, Subject, moment, number, steady, text_of
 
 INTERVAL: Final = 5  # s: `nvidia-smi -q -l` without a number
+LONGEST_LINE: Final = 512  # characters
 MIB: Final = 1 << 20
 HEAD: Final = re.compile(rb"=+NVSMI LOG=+")
 START: Final = re.compile(r"=+NVSMI LOG=+")
@@ -66,7 +67,7 @@ def logs(text: str) -> list[Log]:
     found: list[Log] = []
     device = -1
     path: list[tuple[int, str]] = []  # the sections around a line, and how far each is indented
-    for line in text.splitlines():
+    for line in (line[:LONGEST_LINE] for line in text.splitlines()):
         if START.search(line):
             found.append(Log())
             device, path = -1, []

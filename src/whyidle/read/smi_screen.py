@@ -14,6 +14,7 @@ from whyidle.read.samples import CTIME, ISO, SECOND, Samples, Subject, moment, n
 
 INTERVAL: Final = 2  # s: what watch takes where it is told nothing
 MIB: Final = 1 << 20
+LONGEST_LINE: Final = 512  # characters; the table is 91 wide
 IN_USE: Final = 0.05  # of the memory; below that lies what the driver keeps for itself
 
 HEAD: Final = re.compile(rb"\|\s*NVIDIA-SMI\s+\d")
@@ -46,7 +47,7 @@ def screens(text: str) -> list[Screen]:
     found: list[Screen] = []
     when: int | None = None
     device: int | None = None
-    for line in text.splitlines():
+    for line in (line[:LONGEST_LINE] for line in text.splitlines()):
         if SCREEN.search(line):
             found.append(Screen(when))
             when = device = None

@@ -18,7 +18,7 @@ from whyidle.read.trainer_patterns import EVENTS, STEP, STEP_TIME, TELLS_NO_TIME
 
 LEAST_LINES: Final = 5  # with a step's time
 SNIFFED: Final = 2  # such lines in the first or the last bytes make it worth a look
-TRIED: Final = 20_000  # lines, to tell whose log it is
+TRIED: Final = 5_000  # lines, to tell whose log it is
 LONGEST_LINE: Final = 4096  # characters
 TIME_WITHIN: Final = 64  # characters from the start of a line
 LONGEST_STEP: Final = 86_400.0  # s
@@ -45,8 +45,7 @@ class TrainerLog(Reader):
     @classmethod
     def sniff(cls, head: bytes, path: Path) -> bool:
         """See Reader. Many a log begins with pages of settings: then its last bytes tell."""
-        start = head.lstrip()[:2]
-        if b"\0" in head or start == b"[{" or (start.startswith(b"{") and not _is_lines_of_objects(head)):
+        if b"\0" in head or head.lstrip().startswith((b'{"', b"[{")):
             return False
         return any(_looks_like_steps(part) for part in (head, content_of(path, HEAD, last=True)[0]))
 
@@ -74,11 +73,6 @@ class TrainerLog(Reader):
         return samples.curve(path, self.kind, step_log=True)
 
 
-def _is_lines_of_objects(head: bytes) -> bool:
-    first = head.lstrip().partition(b"\n")[0].rstrip()
-    return first.endswith(b"}")
-
-
 def _looks_like_steps(part: bytes) -> bool:
     lines = _lines(part.decode("utf-8", "replace"))
     return _whose(lines)[1] >= SNIFFED or sum(TELLS_NO_TIME.match(line) is not None for line in lines) >= SNIFFED
@@ -86,7 +80,8 @@ def _looks_like_steps(part: bytes) -> bool:
 
 def _lines(text: str) -> list[str]:
     """Return the lines of a text, a progress bar's each of its own, without colours."""
-    return [ANSI.sub("", line[:LONGEST_LINE]) for line in re.split(r"[\r\n]+", text) if line]
+    text = ANSI.sub("", text) if "\x1b" in text else text
+    return [line[:LONGEST_LINE] for line in text.replace("\r", "\n").split("\n") if line]
 
 
 def _whose(lines: Iterable[str]) -> tuple[Trainer, int]:
@@ -125,9 +120,9 @@ def _numbers(line: str, trainer: Trainer) -> dict[str, float]:
     for known in trainer.numbers:
         if (told := known.pattern.search(line)) is None:
             continue
-        value = number(told.group(1)) * known.factor
-        unit = told.group(2) if known.pattern.groups > 1 else None
-        value *= UNITS[unit.lower()] if unit else 1.0
+        groups = told.groupdict()
+        unit = groups.get("unit") or groups.get("of") or "s"
+        value = number(groups["number"]) * known.factor * UNITS[unit.lower()]
         if known.is_rate:
             value = 1 / value if value > 0 else math.nan
         if not math.isnan(value) and (known.series != STEP_TIME or 0 < value <= LONGEST_STEP):
@@ -169,9 +164,10 @@ def _time_steps(found: list[Line], times: list[int], is_told: bool) -> None:
 
 
 def _events(lines: list[str], samples: Samples) -> None:
-    for line in lines:
-        for series, pattern in EVENTS:
-            if pattern.search(line) and (time := _time(line)) is not None:
+    for series, words, pattern in EVENTS:
+        for line in lines:
+            small = line.lower()
+            if any(word in small for word in words) and pattern.search(line) and (time := _time(line)) is not None:
                 samples.add(Subject(), series, time, 1.0)
 
 

@@ -9,13 +9,14 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-NUMBER: Final = r"(\d[\d,]*\.?\d*(?:e[+-]?\d{1,2})?)"
+NUMBER: Final = r"(?P<number>\d[\d,]{0,15}\.?\d{0,15}(?:e[+-]?\d{1,2})?)"
+WHOLE: Final = r"(?P<number>\d{1,15})"
 UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "min": 60.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a line: its first group, and in the second its unit where the trainer changes that."""
+    """A number in a line, and its unit (`unit` behind the number, `of` before it) where the trainer tells that."""
 
     series: str  # docs/curves.md
     pattern: re.Pattern[str]
@@ -35,7 +36,7 @@ class Trainer:
 
 
 def _number(series: str, pattern: str, factor: float = 1.0, *, is_rate: bool = False) -> Number:
-    return Number(series, re.compile(pattern.replace("NUMBER", NUMBER), re.IGNORECASE), factor, is_rate)
+    return Number(series, re.compile(pattern.replace("NUMBER", NUMBER).replace("WHOLE", WHOLE)), factor, is_rate)
 
 
 STEP_TIME: Final = "step_time_s"
@@ -43,7 +44,9 @@ DATA_WAIT: Final = "data_wait_s"
 STEP: Final = "step"
 TOKENS: Final = "tokens_per_s"
 SAMPLES: Final = "samples_per_s"
-UNIT: Final = r"\s*(us|ms|secs|sec|seconds|s|min)?\b"
+UNIT: Final = r"\s*(?P<unit>us|ms|seconds|secs|sec|s|min)?\b"
+
+SAID: Final = r"(?:[_ ]\(?(?P<of>ms|sec|s)\b\)?)?['\"]?\s*[:=]\s*NUMBER" + UNIT
 
 # In order of asking: where two fit equally many lines, the first is taken.
 TRAINERS: Final = (
@@ -53,7 +56,7 @@ TRAINERS: Final = (
         (
             _number(STEP_TIME, r"\bTime\s+NUMBER\s*\("),
             _number(DATA_WAIT, r"\bData\s+NUMBER\s*\("),
-            _number(STEP, r"\[\d+\]\s?\[\s*(\d+)/"),
+            _number(STEP, r"\[\d+\]\s?\[\s*WHOLE/"),
         ),
     ),
     Trainer(
@@ -63,16 +66,16 @@ TRAINERS: Final = (
             _number(STEP_TIME, r"\bTime: NUMBERs,"),
             _number(DATA_WAIT, r"\bData: NUMBER"),
             _number(SAMPLES, r"\bTime: [\d.]+s,\s*NUMBER/s"),
-            _number(STEP, r"\[\s*(\d+)/\d+ \("),
+            _number(STEP, r"\[\s*WHOLE/\d+ \("),
         ),
     ),
     Trainer(
         "detectron2, OpenMMLab or torchvision's references",
         "2026/01/02 03:04:05 - mmengine - INFO - Epoch(train) [1][ 50/1000] time: 0.3523 data_time: 0.0104",
         (
-            _number(STEP_TIME, r"(?<![\w/])time: NUMBER"),
+            _number(STEP_TIME, r"(?<![\w/])time: NUMBER(?![\d.]|\s*[mu]s)"),
             _number(DATA_WAIT, r"(?<![\w/])data(?:_time)?: NUMBER"),
-            _number(STEP, r"(?:\biter: |\]\s{0,2}\[\s*)(\d+)"),
+            _number(STEP, r"(?:\biter: |\]\s{0,2}\[\s*)WHOLE"),
         ),
     ),
     Trainer(
@@ -80,15 +83,15 @@ TRAINERS: Final = (
         " iteration       10/     500 | consumed samples: 1280 | elapsed time per iteration (ms): 1234.5 | loss: 9.1",
         (
             _number(STEP_TIME, r"elapsed time per iteration \(ms\): NUMBER", 1e-3),
-            _number(STEP, r"\biteration\s+(\d+)/"),
+            _number(STEP, r"\biteration\s+WHOLE/"),
         ),
     ),
     Trainer(
         "nanoGPT",
         "iter 100: loss 3.2000, time 135.20ms, mfu 40.00%",
         (
-            _number(STEP_TIME, r"\b(?:time|dt):? NUMBER\s*(ms|s)\b"),
-            _number(STEP, r"\b(?:iter|step)\s+(\d+)"),
+            _number(STEP_TIME, r"\b(?:time|dt):? NUMBER\s*(?P<unit>ms|s)\b"),
+            _number(STEP, r"\b(?:iter|step)\s+WHOLE"),
             _number(TOKENS, r"\btok(?:ens)?/s(?:ec)?:? NUMBER"),
         ),
     ),
@@ -97,7 +100,7 @@ TRAINERS: Final = (
         "[titan] 2026-01-02 03:04:05,678 - root - INFO - step: 10  loss: 8.1  tps: 5,762  mfu: 40.1%",
         (
             _number(TOKENS, r"\b[tw]ps: NUMBER"),
-            _number(STEP, r"\bstep:\s+(\d+)"),
+            _number(STEP, r"\bstep:\s+WHOLE"),
         ),
         times_steps=True,
     ),
@@ -107,7 +110,7 @@ TRAINERS: Final = (
         (
             _number(STEP_TIME, r"\bups=NUMBER", is_rate=True),
             _number(TOKENS, r"\bwps=NUMBER"),
-            _number(STEP, r"\bnum_updates=(\d+)"),
+            _number(STEP, r"\bnum_updates=WHOLE"),
         ),
     ),
     Trainer(
@@ -115,7 +118,7 @@ TRAINERS: Final = (
         "Training epoch 0, iteration 9/999 | lr: 1e-05 | global_step: 9 | train_step_timing in s: 1.234",
         (
             _number(STEP_TIME, r"train_step_timing in s['\"]?\s*[:=]\s*NUMBER"),
-            _number(STEP, r"global_step['\"]?\s*[:=]\s*(\d+)"),
+            _number(STEP, r"global_step['\"]?\s*[:=]\s*WHOLE"),
         ),
     ),
     Trainer(
@@ -125,15 +128,15 @@ TRAINERS: Final = (
             _number(STEP_TIME, r"throughput/batches_per_sec: NUMBER", is_rate=True),
             _number(TOKENS, r"throughput/tokens_per_sec: NUMBER"),
             _number(SAMPLES, r"throughput/samples_per_sec: NUMBER"),
-            _number(STEP, r"\bbatch=(\d+)/"),
+            _number(STEP, r"\bbatch=WHOLE/"),
         ),
     ),
     Trainer(
         "Keras",
         " 100/1875 [>.............................] - ETA: 12s 120ms/step - loss: 0.5",
         (
-            _number(STEP_TIME, r"\bNUMBER(us|ms|s)/(?:step|batch)\b"),
-            _number(STEP, r"^\s*(\d+)/\d+ "),
+            _number(STEP_TIME, r"\bNUMBER(?P<unit>us|ms|s)/(?:step|batch)\b"),
+            _number(STEP, r"^\s*WHOLE/\d+ "),
         ),
     ),
     Trainer(
@@ -141,7 +144,7 @@ TRAINERS: Final = (
         " 12%|#2        | 120/1000 [02:24<17:36,  1.20s/it]",
         (
             _number(STEP_TIME, r"[<, ]NUMBERs/(?:it|step|batch)\b"),
-            _number(STEP, r"\|\s*(\d+)/(?:\d+)\s*\["),
+            _number(STEP, r"\|\s*WHOLE/(?:\d+)\s*\["),
         ),
         is_progress_bar=True,
     ),
@@ -150,7 +153,7 @@ TRAINERS: Final = (
         "Epoch 0:  12%|#2        | 120/1000 [00:10<01:18, 11.25it/s, v_num=0]",
         (
             _number(STEP_TIME, r"[<, ]NUMBER\s?(?:it|steps?|batch(?:es)?)/s\b", is_rate=True),
-            _number(STEP, r"\|\s*(\d+)/(?:\d+)\s*\["),
+            _number(STEP, r"\|\s*WHOLE/(?:\d+)\s*\["),
         ),
         is_progress_bar=True,
     ),
@@ -158,26 +161,20 @@ TRAINERS: Final = (
         "a trainer that names its step time",
         "step=10 loss=2.1 step_time=0.352 data_time=0.021 tokens/s=5012",
         (
-            _number(
-                STEP_TIME,
-                r"\b(?:step|batch|iter(?:ation)?)[_ ]?time(?:_s|_sec|_ms)?(?: ?\((?:s|sec)\))?['\"]?\s*[:=]\s*NUMBER"
-                + UNIT,
-            ),
-            _number(
-                DATA_WAIT,
-                r"\b(?:data|load(?:er|ing)?)[_ ]?(?:load_?)?(?:time|wait)(?:_s|_sec)?['\"]?\s*[:=]\s*NUMBER" + UNIT,
-            ),
-            _number(TOKENS, r"\btok(?:ens)?(?:/|_per_)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*NUMBER"),
-            _number(SAMPLES, r"\b(?:samples|images|imgs?)(?:/|_per_)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*NUMBER"),
-            _number(STEP, r"\b(?:global_)?(?:step|iter(?:ation)?)['\"]?\s*[:= ]\s*(\d+)"),
+            _number(STEP_TIME, r"(?i)\b(?:step|batch|iter(?:ation)?)[_ ]?time" + SAID),
+            _number(DATA_WAIT, r"(?i)\b(?:data|load(?:er|ing)?)[_ ]?(?:load_?)?(?:time|wait)" + SAID),
+            _number(TOKENS, r"(?i)\btok(?:ens)?(?:/|_per_)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*NUMBER"),
+            _number(SAMPLES, r"(?i)\b(?:samples|images|imgs?)(?:/|_per_)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*NUMBER"),
+            _number(STEP, r"(?i)\b(?:global_)?(?:step|iter(?:ation)?)['\"]?\s*[:= ]\s*WHOLE"),
         ),
     ),
 )
 
-# What a line says that happened at its time.
+# What a line says that happened at its time: a word that it has to have, in small letters, and its form.
 EVENTS: Final = (
     (
         "checkpoint",
+        ("sav",),
         re.compile(
             r"sav(?:ing|ed)\b.{0,40}\bcheckpoint|checkpoint\b.{0,40}\bsaved|saving (?:the )?model"
             r"|saving .{0,60} state to",
@@ -186,6 +183,7 @@ EVENTS: Final = (
     ),
     (
         "evaluation",
+        ("val", "test", "inference"),
         re.compile(
             r"(?:running|begin(?:ning)?|start(?:ing)?) (?:eval|valid|inference on)|Epoch\(val\)|^Test: *\["
             r"|\bval loss\b|\bevaluating\b|validation loss at iteration",
