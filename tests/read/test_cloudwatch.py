@@ -127,3 +127,17 @@ def test_other_types_are_a_message(tmp_path_factory, other, place):
         answer["whyidle"][place] = other
     with contextlib.suppress(WhyIdleError):
         curve_of(tmp_path_factory.mktemp("types"), answer)
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN", "-1", "1" * 5000])
+def test_numbers_that_are_none(tmp_path, number):
+    answer = json.dumps({"MetricDataResults": [result("GPUUtilization", [80, 40, 777])]}).replace("777", number)
+    with contextlib.suppress(WhyIdleError):
+        assert np.nanmax(values(curve_of(tmp_path, answer), "utilization_percent")["gpu 0"]) == 80
+
+
+def test_points_that_are_no_averages_are_told(tmp_path):
+    points = [{"Timestamp": stamp, "Maximum": 90.0} for stamp in STAMPS]
+    curve = curve_of(tmp_path, {"Label": "GPUUtilization", "Datapoints": points})
+    assert values(curve, "utilization_percent") == {"gpu 0": [90, 90, 90]}
+    assert any("the maximum of its period" in warning for warning in curve.warnings)

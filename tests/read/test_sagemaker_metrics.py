@@ -57,6 +57,12 @@ def test_damaged_lines_are_counted(tmp_path):
     assert "3 lines are damaged" in curve.warnings[0]
 
 
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN"])
+def test_numbers_that_are_none(tmp_path, number):
+    odd = row("gpu", "gpu0", "GPUUtilization", 777, 1700000009.5).replace("777", number)
+    assert values(curve_of(tmp_path, [*ROWS, odd]), "utilization_percent")["algo-1 gpu 0"] == [90, 91, 92, 93]
+
+
 def test_without_a_gpu_the_format_is_named(tmp_path):
     with pytest.raises(WhyIdleError, match="SageMaker system metrics without a GPU"):
         curve_of(tmp_path, [line for line in ROWS if '"gpu"' not in line])

@@ -82,6 +82,12 @@ def test_an_epoch_of_imagenet(tmp_path):
     assert step_time.time[-1] / NS == pytest.approx(9 * 10 * 0.353, rel=0.02)
 
 
+def test_steps_of_an_evaluation_are_none_of_the_training(tmp_path):
+    train = [f"Epoch: [0][{step:>4}/99]\tTime  0.350 ( 0.402)\tData  0.020 ( 0.052)" for step in range(20)]
+    test = [f"Test: [{step:>4}/99]\tTime  9.000 ( 9.000)\tLoss 6.9" for step in range(20)]
+    assert set(series(curve_of(tmp_path, "\n".join(train + test)), "step_time_s").value) == {0.35}
+
+
 def test_lines_that_tell_the_time_are_placed_by_it(tmp_path):
     lines = [
         f"[{stamp(2 * step)}] iteration {step:8}/ 500 | elapsed time per iteration (ms): {2000 + step}.0 |"

@@ -16,12 +16,13 @@ from typing import Final
 
 from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
-from whyidle.read.samples import SECOND, Samples, Subject, moment, text_of
+from whyidle.read.samples import LARGEST, SECOND, Samples, Subject, moment, text_of
 
 HEAD: Final = re.compile(rb'^\s*\{.{0,4096}?"(?:MetricDataResults|Datapoints)"\s*:\s*\[', re.DOTALL)
 METRIC: Final = re.compile(r"GPUUtilization|GPUMemoryUtilization|CPUUtilization|MemoryUtilization|DiskUtilization")
 HOST: Final = re.compile(r"\balgo-\d{1,5}\b")
 STATISTICS: Final = ("Average", "Maximum", "Minimum", "Sum")  # in order of how well they tell how busy a GPU was
+LONGEST_NAME: Final = 256  # characters
 MOST_GPUS: Final = 16  # of an instance: p2.16xlarge
 
 OF_GPUS: Final[Mapping[str, str]] = {
@@ -73,6 +74,8 @@ class CloudWatch(Reader):
         if not isinstance(answer, dict):
             raise UnreadableError(path, "CloudWatch metrics that are no object.", damaged=True)
         metrics = [metric for metric in _metrics(answer, path) if metric.points]
+        if (statistic := _statistic(answer)) != STATISTICS[0]:
+            samples.warnings.append(f"{path}: no averages: each point is the {statistic.lower()} of its period.")
         if not any(metric.name == "GPUUtilization" for metric in metrics):
             told = ", ".join(sorted({metric.name for metric in metrics})) or "no points"
             raise UnreadableError(path, f"CloudWatch metrics without GPUUtilization ({told}).")
@@ -93,10 +96,19 @@ def _metrics(answer: dict[str, object], path: Path) -> Iterator[_Metric]:
                 if isinstance(times, list) and isinstance(values, list):
                     yield _Metric(*named, _points(zip(times, values, strict=False)))
     elif named := _named(answer, path):
-        points = answer.get("Datapoints")
-        rows = [row for row in points if isinstance(row, dict)] if isinstance(points, list) else []
-        statistic = next((name for name in STATISTICS if any(name in row for row in rows)), "Average")
-        yield _Metric(*named, _points((row.get("Timestamp"), row.get(statistic)) for row in rows))
+        statistic = _statistic(answer)
+        yield _Metric(*named, _points((row.get("Timestamp"), row.get(statistic)) for row in _rows(answer)))
+
+
+def _rows(answer: dict[str, object]) -> list[dict[str, object]]:
+    points = answer.get("Datapoints")
+    return [row for row in points if isinstance(row, dict)] if isinstance(points, list) else []
+
+
+def _statistic(answer: dict[str, object]) -> str:
+    """Return which of CloudWatch's statistics the points of GetMetricStatistics are."""
+    rows = _rows(answer)
+    return next((name for name in STATISTICS if any(name in row for row in rows)), STATISTICS[0])
 
 
 def _named(result: dict[str, object], path: Path) -> tuple[str, str] | None:
@@ -111,7 +123,7 @@ def _points(pairs: Iterator[tuple[object, object]] | zip[tuple[object, object]])
     points = []
     for time, value in pairs:
         when = _time(time)
-        if when is not None and isinstance(value, int | float) and math.isfinite(value):
+        if when is not None and isinstance(value, int | float) and abs(value) <= LARGEST:
             points.append((when, float(value)))
     return points
 
@@ -133,7 +145,11 @@ def _instance(envelope: object) -> _Instance:
         for key in ("gpus_per_instance", "vcpus")
     }
     names = {"gpu": "name", "instance_type": "instance_type", "job": "job"}
-    facts = [(name, told) for key, name in names.items() if isinstance(told := envelope.get(key), str) and told]
+    facts = [
+        (name, told[:LONGEST_NAME])
+        for key, name in names.items()
+        if isinstance(told := envelope.get(key), str) and told
+    ]
     return _Instance(counts["gpus_per_instance"], counts["vcpus"], tuple(facts))
 
 

@@ -16,6 +16,7 @@ SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]{0,199})(?:\{(.*)\})?\s+(\S+)(?:\s+
 LABEL: Final = re.compile(r'([a-zA-Z_]\w{0,99})="((?:[^"\\]|\\.)*)"')
 HEAD: Final = re.compile(rb"(?:^|\n)(?:# (?:HELP|TYPE) )?(?:DCGM_FI_(?:DEV|PROF)_|nvidia_smi_)\w+[ {]")
 MOST_DIGITS: Final = 6  # of the number of a GPU
+LONGEST_LABEL: Final = 256  # characters
 LONGEST_LINE: Final = 1 << 14  # characters
 INTERVAL: Final = {"DCGM": 30, "nvid": 15}  # s between scrapes that tell no time: dcgm-exporter -c; Prometheus' custom
 HOST_LABELS: Final = ("Hostname", "hostname", "node", "instance")
@@ -188,7 +189,7 @@ def _host(labels: dict[str, str]) -> str:
 def _labels(text: str) -> dict[str, str]:
     unescape = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
     return {
-        name: re.sub(r"\\.", lambda found: unescape.get(found.group(), found.group()), value)
+        name: re.sub(r"\\.", lambda found: unescape.get(found.group(), found.group()), value[:LONGEST_LABEL])
         for name, value in LABEL.findall(text)
     }
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
-from whyidle.read.samples import SECOND, Samples, Subject, text_of
+from whyidle.read.samples import LARGEST, SECOND, Samples, Subject, text_of
 
 HEAD: Final = re.compile(rb'^\s*\{"Type":\s*"[^"]{0,99}",\s*"Name":.{0,999}"Dimension"')
 GPU: Final = re.compile(r"gpu(\d{1,4})")
@@ -22,6 +22,7 @@ OF_GPUS: Final[Mapping[str, str]] = {
 }
 CORES: Final = "CPUUtilization"
 WAITING: Final = re.compile(r"I/?O ?Wait(?:Percentage)?", re.IGNORECASE)
+LONGEST_NAME: Final = 256  # characters
 NO_GPU: Final = "The instance has none, or look at the other files of that folder: a file holds one minute."
 
 
@@ -78,6 +79,8 @@ def _row(row: object) -> tuple[str, str, str, int, float] | None:
     time, value = row.get("Timestamp"), row.get("Value")
     if not (isinstance(name, str) and isinstance(dimension, str) and isinstance(node, str)):
         return None
-    if not (isinstance(time, int | float) and isinstance(value, int | float)) or not 0 <= time < 1 << 32:
+    if not (isinstance(time, int | float) and isinstance(value, int | float)):
         return None
-    return node, name, dimension, round(time * SECOND), float(value)
+    if not (0 <= time < 1 << 32 and abs(value) <= LARGEST):
+        return None
+    return node[:LONGEST_NAME], name, dimension, round(time * SECOND), float(value)

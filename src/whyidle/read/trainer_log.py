@@ -14,7 +14,7 @@ from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.blocks import HEAD, content_of
 from whyidle.read.samples import SECOND, Samples, Subject, moment, number, steady, text_of
-from whyidle.read.trainer_patterns import EVENTS, STEP, STEP_TIME, TELLS_NO_TIME, TRAINERS, UNITS, Trainer
+from whyidle.read.trainer_patterns import EVENTS, NO_STEP, STEP, STEP_TIME, TELLS_NO_TIME, TRAINERS, UNITS, Trainer
 
 LEAST_LINES: Final = 5  # with a step's time
 SNIFFED: Final = 2  # such lines in the first or the last bytes make it worth a look
@@ -99,7 +99,7 @@ def _whose(lines: Iterable[str]) -> tuple[Trainer, int]:
 def _steps(lines: list[str], trainer: Trainer) -> list[Line]:
     """Return the lines that tell of a step, one for each: ranks and bars say the same again."""
     first = trainer.numbers[0].pattern
-    told = [line for line in lines if first.search(line)]
+    told = [line for line in lines if first.search(line) and not NO_STEP.search(line)]
     if trainer.is_progress_bar:
         of = Counter(total.group(1) for line in told if (total := BAR_OF.search(line)))
         most = of.most_common(1)[0][0] if of else ""

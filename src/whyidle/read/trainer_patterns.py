@@ -191,4 +191,7 @@ EVENTS: Final = (
         ),
     ),
 )
+NO_STEP: Final = re.compile(
+    r"(?:^|[\s:])(?:Test|Val|Valid|Validation|Eval|Evaluation): *\[|Epoch\(val\)"
+)  # of training
 TELLS_NO_TIME: Final = re.compile(r"^\{'(?:loss|eval_loss|train_runtime)': ")  # Hugging Face's Trainer
