@@ -56,6 +56,13 @@ def test_instances_belong_to_the_gpu_above_them(tmp_path):
     }
 
 
+def test_a_zero_for_a_part_of_a_gpu_is_no_measurement(tmp_path):
+    curve = curve_of(tmp_path, HEADER + "GPU 0  97  0.9  1  1\nGPU-I 0  0  0.9  1  1\n")
+    busy = values(curve, "utilization_percent")
+    assert busy["gpu 0"] == [97]
+    assert np.isnan(busy["gpu 0 MIG GPU-I 0"]).all()
+
+
 def test_times_before_the_lines_are_used(tmp_path):
     rows = [f"2026-01-02 03:04:{second:02d} GPU 0     {second}     0.5   1   1" for second in (10, 20, 30)]
     curve = curve_of(tmp_path, HEADER + "\n".join(rows))

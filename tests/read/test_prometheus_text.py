@@ -83,6 +83,12 @@ def test_the_utilization_of_a_gpu_that_is_split_is_unknown(tmp_path):
     assert "unknown" in curve.warnings[0]
 
 
+def test_a_zero_for_a_part_of_a_gpu_is_no_measurement(tmp_path):
+    labels = LABELS.format(gpu=0) + ',GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"'
+    curve = curve_of(tmp_path, f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} 0\nDCGM_FI_DEV_FB_USED{{{labels}}} 5\n")
+    assert np.isnan(values(curve, "utilization_percent")["n1 gpu 0 MIG 1g.10gb 7"]).all()
+
+
 def test_nvidia_gpu_exporter_numbers_gpus_and_calls_percent_a_ratio(tmp_path):
     text = "".join(
         f'nvidia_smi_utilization_gpu_ratio{{uuid="{uuid}"}} {busy}\n'

@@ -163,6 +163,22 @@ def test_a_log_that_begins_with_the_table_of_nvidia_smi_is_a_trainers(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "other",
+    [
+        "node1:77:99 [0] NCCL INFO Channel 00/02 : 0 1",
+        "W0102 torch/_dynamo/convert_frame.py:777] torch._dynamo hit config.",
+    ],
+)
+def test_lines_of_libraries_may_stand_among_the_trainers(tmp_path, other):
+    lines = [f"iter {step}: loss 3.2, time {135 + step}.20ms, mfu 40.00%" for step in range(30)]
+    assert curve_of(tmp_path, "\n".join([other] * 20 + lines)).step_log
+    path = tmp_path / "other.log"
+    path.write_text("\n".join([other] * 20))
+    with pytest.raises(WhyIdleError, match="does not read yet"):
+        load([path])
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("\n".join(f"{{'loss': {place}.5, 'grad_norm': 1.0, 'epoch': 0.1}}" for place in range(50)), "progress bar"),

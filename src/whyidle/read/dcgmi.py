@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,9 @@ COLUMNS: Final[Mapping[str, tuple[str, float]]] = {
     "NVLTX": ("nvlink_tx_bytes_per_s", 1),
     "NVLRX": ("nvlink_rx_bytes_per_s", 1),
 }
+
+
+NOT_OF_A_PART: Final = ("GPUTL", "MCUTL")  # NVML has none for a GPU that is split: a 0 there is no measurement
 
 
 class DcgmiDmon(Reader):
@@ -106,4 +110,5 @@ class _Table:
         for name, cell in zip(self.names, cells, strict=True):
             if name in COLUMNS:
                 series, factor = COLUMNS[name]
-                self.samples.add(subject, series, time, number(cell) * factor)
+                unknown = subject.instance and name in NOT_OF_A_PART
+                self.samples.add(subject, series, time, math.nan if unknown else number(cell) * factor)

@@ -21,6 +21,7 @@ class Foreign:
     suffixes: tuple[str, ...] = ()
     content: re.Pattern[bytes] | None = None
     hint: str = ""
+    among_others: bool = False  # its lines stand in logs of other formats as well: those who read them are asked first
 
 
 def _has(*patterns: str) -> re.Pattern[bytes]:
@@ -47,9 +48,17 @@ FORMATS: Final = (
     Foreign("a TensorFlow profile", (".pb",), _has(r'"highres-ticks"', r'"name"\s*:\s*"/(?:host:CPU|device:[CGT]PU)')),
     Foreign("a speedscope profile (py-spy)", content=_has(r"speedscope\.app/file-format-schema")),
     Foreign("a py-spy dump", content=_has(r'^(?:Process \d+:|Thread (?:\S+ )?\((?:idle|active)\S*\): ")')),
-    Foreign("an NCCL log", content=_has(r"NCCL (?:INFO|WARN)", r"^# (?:Collective test starting|nThread \d+ nGpus)")),
+    Foreign(
+        "an NCCL log",
+        content=_has(r"NCCL (?:INFO|WARN)", r"^# (?:Collective test starting|nThread \d+ nGpus)"),
+        among_others=True,
+    ),
     Foreign("a torch.profiler table", content=_has(r"Self CPU (?:%|time total)", r"^FIT Profiler Report")),
-    Foreign("a torch.compile log", content=_has(r"torch[./]_dynamo.{0,40}\.py:\d+\]", r"torch\._dynamo hit config\.")),
+    Foreign(
+        "a torch.compile log",
+        content=_has(r"torch[./]_dynamo.{0,40}\.py:\d+\]", r"torch\._dynamo hit config\."),
+        among_others=True,
+    ),
     Foreign(
         "an nvidia-smi log",
         content=_has(r"^timestamp\s*,[^\n]*(?:utilization|power|memory)", r"^# gpu +\S"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,6 +71,8 @@ METRICS: Final[Mapping[str, tuple[str, float]]] = {
     "nvidia_smi_compute_apps": ("processes", 1),
 }
 UTILIZATION: Final = "utilization_percent"
+# NVML has none for a GPU that is split (nvmlDeviceGetUtilizationRates): a 0 there is no measurement.
+NOT_OF_A_PART: Final = (UTILIZATION, "memory_utilization_percent")
 
 
 @dataclass(slots=True)
@@ -119,7 +122,8 @@ class _Scrapes:
             self.unknown_gpu += 1
         elif 0 <= time < 1 << 62:
             series, factor = METRICS[name]
-            self.samples.add(subject, series, time, number(value) * factor)
+            unknown = subject.instance and series in NOT_OF_A_PART
+            self.samples.add(subject, series, time, math.nan if unknown else number(value) * factor)
         else:
             self.broken += 1
 
