@@ -14,7 +14,7 @@ import whyidle.read as package
 from whyidle.discover import discover
 from whyidle.read.base import RECORD, FolderReader, Progress, Reader, UnreadableError
 from whyidle.read.blocks import head_of
-from whyidle.read.foreign import foreign
+from whyidle.read.foreign import Foreign, foreign
 
 RANK: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_ ]?(\d{1,9})(?!\d)", re.IGNORECASE)
 INTO_A_FILE: Final = "Write it to a file first, since it is read more than once: `cat > trace.json; whyidle trace.json`"
@@ -147,14 +147,21 @@ def _candidate(path: Path, named: bool) -> Candidate:
         raise refused(path, error, named=named) from error
     if not head.strip():
         raise _empty(path, status.st_size)
-    if known := foreign(head, path):
-        raise UnreadableError(path, f"{known.name}, which whyidle does not read yet.", known.hint or RECORD)
+    known = foreign(head, path)
+    if known and not known.among_others:
+        raise _unread(path, known)
     for reader in all_readers():
         if reader.sniff(head, path):
             stamp = max((int(digits.ljust(19, "0")) for digits in TIMESTAMP.findall(path.name)), default=0)
             return Candidate(path, reader, reader.peek_rank(head), named, (int(status.st_mtime), stamp))
+    if known:
+        raise _unread(path, known)
     what = "binary data" if b"\0" in head else "text"
     raise UnreadableError(path, f"{what} of no format that whyidle knows.", RECORD)
+
+
+def _unread(path: Path, known: Foreign) -> UnreadableError:
+    return UnreadableError(path, f"{known.name}, which whyidle does not read yet.", known.hint or RECORD)
 
 
 def _empty(path: Path, size: int) -> UnreadableError:

@@ -21,6 +21,7 @@ class Foreign:
     suffixes: tuple[str, ...] = ()
     content: re.Pattern[bytes] | None = None
     hint: str = ""
+    among_others: bool = False  # its lines stand in logs of other formats as well: those who read them are asked first
 
 
 def _has(*patterns: str) -> re.Pattern[bytes]:
@@ -43,19 +44,25 @@ FORMATS: Final = (
         hint="torch.autograd.profiler's old format has no launches; record with torch.profiler instead.",
     ),
     Foreign("a SageMaker Debugger timeline", content=_has(r'"start_time_since_epoch_in_micros"')),
-    Foreign("SageMaker system metrics", content=_has(r'^\s*\{"Type":\s*"[^"]*",\s*"Name":.{0,99}"Dimension"')),
     Foreign("a Horovod timeline", content=_has(r'"name"\s*:\s*"(?:CYCLE_START|[^"]*HorovodAll)')),
     Foreign("a TensorFlow profile", (".pb",), _has(r'"highres-ticks"', r'"name"\s*:\s*"/(?:host:CPU|device:[CGT]PU)')),
     Foreign("a speedscope profile (py-spy)", content=_has(r"speedscope\.app/file-format-schema")),
     Foreign("a py-spy dump", content=_has(r'^(?:Process \d+:|Thread (?:\S+ )?\((?:idle|active)\S*\): ")')),
-    Foreign("an NCCL log", content=_has(r"NCCL (?:INFO|WARN)", r"^# (?:Collective test starting|nThread \d+ nGpus)")),
+    Foreign(
+        "an NCCL log",
+        content=_has(r"NCCL (?:INFO|WARN)", r"^# (?:Collective test starting|nThread \d+ nGpus)"),
+        among_others=True,
+    ),
     Foreign("a torch.profiler table", content=_has(r"Self CPU (?:%|time total)", r"^FIT Profiler Report")),
-    Foreign("a torch.compile log", content=_has(r"torch[./]_dynamo.{0,40}\.py:\d+\]", r"torch\._dynamo hit config\.")),
+    Foreign(
+        "a torch.compile log",
+        content=_has(r"torch[./]_dynamo.{0,40}\.py:\d+\]", r"torch\._dynamo hit config\."),
+        among_others=True,
+    ),
     Foreign(
         "an nvidia-smi log",
-        content=_has(r"^timestamp\s*,[^\n]*(?:utilization|power|memory)", r"^# gpu +\S", r"NVIDIA-SMI"),
+        content=_has(r"^timestamp\s*,[^\n]*(?:utilization|power|memory)", r"^# gpu +\S"),
     ),
-    Foreign("GPU metrics of an exporter", (".prom", ".metrics"), _has(r"(?:^|\n)(?:# HELP )?(?:DCGM_FI_|nvidia_smi_)")),
     Foreign("a Parquet table", (".parquet",), _has(r"^PAR1")),
     Foreign("an archive", (".zip", ".tar", ".tgz", ".7z", ".rar"), _has(r"^.{257}ustar", r"^7z\xbc\xaf"), UNPACK),
     Foreign("Zstandard-compressed", (".zst",), _has(r"^\x28\xb5\x2f\xfd"), "zstd -d FILE"),
