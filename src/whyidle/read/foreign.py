@@ -28,6 +28,7 @@ def _has(*patterns: str) -> re.Pattern[bytes]:
 
 
 UNPACK: Final = "Unpack it and give the folder."
+RECORD_GPUS: Final = "nvidia-smi dmon -s pucvmt -o DT > dmon.txt"
 NEVER_OPENED: Final = "whyidle never opens pickles: loading one runs what it says."
 
 # Content is asked before suffixes.
@@ -51,9 +52,26 @@ FORMATS: Final = (
     Foreign("an NCCL log", content=_has(r"NCCL (?:INFO|WARN)", r"^# (?:Collective test starting|nThread \d+ nGpus)")),
     Foreign("a torch.profiler table", content=_has(r"Self CPU (?:%|time total)", r"^FIT Profiler Report")),
     Foreign("a torch.compile log", content=_has(r"torch[./]_dynamo.{0,40}\.py:\d+\]", r"torch\._dynamo hit config\.")),
+    Foreign("an nvidia-smi log", content=_has(r"NVIDIA-SMI")),
     Foreign(
-        "an nvidia-smi log",
-        content=_has(r"^timestamp\s*,[^\n]*(?:utilization|power|memory)", r"^# gpu +\S", r"NVIDIA-SMI"),
+        "an nvidia-smi list of processes",
+        content=_has(r"^timestamp\s*,[^\n]*\bpid\b", r"^[^\n]*\bpid\b[^\n]*used_gpu_memory"),
+        hint=f"It has no utilization over time: {RECORD_GPUS}",
+    ),
+    Foreign(
+        "vLLM server metrics",
+        content=_has(r"^[^\n]*kv_cache_usage[^\n]*num_requests_running"),
+        hint=f"They have no GPU utilization: {RECORD_GPUS}",
+    ),
+    Foreign(
+        "an iostat listing",
+        content=_has(r"^(?:Linux [^\n]*\n\s*)?(?:avg-cpu:[^\n]*\n[^\n]*\n\s*)?Device:?\s+(?:r/s|tps|rrqm/s)"),
+        hint=f"It tells of disks; of GPUs: {RECORD_GPUS}",
+    ),
+    Foreign(
+        "a DCGM diagnostic (dcgmi diag)",
+        content=_has(r"^Successfully ran diagnostic for group", r"\| Diagnostic +\| Result"),
+        hint=f"It tests hardware; how busy GPUs are tells: {RECORD_GPUS}",
     ),
     Foreign("GPU metrics of an exporter", (".prom", ".metrics"), _has(r"(?:^|\n)(?:# HELP )?(?:DCGM_FI_|nvidia_smi_)")),
     Foreign("a Parquet table", (".parquet",), _has(r"^PAR1")),
