@@ -17,7 +17,7 @@ from whyidle.read.blocks import Blocks
 from whyidle.read.table.gather import Collector, Group
 from whyidle.read.table.names import facts_of
 from whyidle.read.table.remarks import HOUR, Odd, left_out, shares, times, units
-from whyidle.read.table.rows import Cutter, lines
+from whyidle.read.table.rows import Cutter
 from whyidle.read.table.times import DAY, SECOND
 
 _Column = TypeVar("_Column", Ints, Floats64)
@@ -26,12 +26,12 @@ ALWAYS: Final = frozenset({"utilization_percent", "process_utilization_percent"}
 
 
 def curve_of(
-    blocks: Iterable[bytes], cutter: Cutter, collector: Collector, path: Path, kind: str, recorder: str = ""
+    pieces: Iterable[bytes], cutter: Cutter, collector: Collector, path: Path, kind: str, recorder: str = ""
 ) -> Curve:
     """Read the rows of a table as a curve.
 
     Args:
-        blocks: the content behind its header.
+        pieces: the content behind its header, in whole lines (rows.lines).
         cutter: cuts it into rows.
         collector: takes them.
         path: of the file, for messages.
@@ -41,7 +41,7 @@ def curve_of(
     Raises:
         UnreadableError: there is no row to use.
     """
-    for content in lines(blocks):
+    for content in pieces:
         collector.add(cutter.cut(content))
     if not any(group.rows for group in collector.groups):
         raise UnreadableError(path, _nothing(cutter, collector), "Record it again, for some minutes.", damaged=True)

@@ -96,7 +96,7 @@ class Collector:
         """Return the number of each row's group; -1 where there are too many."""
         if not self.layout.keys:
             if not self.groups:
-                self.groups.append(self._named(rows, 0))
+                self.groups += self._named(rows.some(np.zeros(1, np.int64)))
             return np.zeros(len(rows), np.int64)
         key: Words | None = None
         for index in self.layout.keys.values():
@@ -107,10 +107,10 @@ class Collector:
         if not known.all():
             fresh = np.flatnonzero(~known)
             _, first = np.unique(key[fresh], return_index=True)
-            for row in sorted(fresh[first].tolist())[: MOST_GROUPS - len(self.groups)]:
-                self.groups.append(self._named(rows, row))
-                self._known = np.append(self._known, key[row])
-                self._codes = np.append(self._codes, len(self.groups) - 1)
+            first = np.sort(fresh[first])[: MOST_GROUPS - len(self.groups)]
+            self._known = np.append(self._known, key[first])
+            self._codes = np.append(self._codes, len(self.groups) + np.arange(len(first)))
+            self.groups += self._named(rows.some(first))
             order = np.argsort(self._known, kind="stable")
             self._known, self._codes = self._known[order], self._codes[order]
             place, known = self._look_up(key)
@@ -123,9 +123,17 @@ class Collector:
         place = np.minimum(np.searchsorted(self._known, key), len(self._known) - 1)
         return place, self._known[place] == key
 
-    def _named(self, rows: Rows, row: int) -> Group:
-        keys = {name: _text(rows.column(index), row) for name, index in self.layout.keys.items()}
-        return Group(keys, _text(rows.column(self.layout.model), row) if self.layout.model is not None else "")
+    def _named(self, rows: Rows) -> list[Group]:
+        """Return a new group for each of these rows."""
+        columns = {name: rows.column(index) for name, index in self.layout.keys.items()}
+        models = None if self.layout.model is None else rows.column(self.layout.model)
+        return [
+            Group(
+                {name: _text(cells, row) for name, cells in columns.items()},
+                "" if models is None else _text(models, row),
+            )
+            for row in range(len(rows))
+        ]
 
     def _when(self, rows: Rows, codes: Ints) -> Ints:
         """Return the time of each row."""

@@ -30,7 +30,7 @@ def header_in(head: bytes, wanted: Callable[[list[str]], bool]) -> tuple[int, li
 
 
 def opened(blocks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the first lines, and everything as an iterator; bytes and no byte order mark."""
+    """Return the first lines, and everything in pieces of whole lines."""
     pieces = lines(blocks)
     first = next(pieces, b"")
     return first, chain([first], pieces)

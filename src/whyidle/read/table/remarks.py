@@ -92,7 +92,7 @@ def times(collector: Collector, odd: Odd) -> list[str]:
     """Say what was odd in times, and what was done about it."""
     said = []
     if collector.clock == "assumed":
-        said.append("The rows have no time that can be read: one sample per second is assumed, as nvidia-smi takes them.")
+        said.append("The rows have no time that can be read: one sample per second is assumed, as nvidia-smi takes.")
     if odd.back:
         said.append(
             f"The clock jumps back 1 h after {_moment(odd.back[0])}, as at the end of daylight saving time: "

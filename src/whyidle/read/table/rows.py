@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from whyidle.model.evidence import Ints
 from whyidle.read.table.cells import Cells, Text
 
-BLOCK: Final = 1 << 23  # bytes that are cut at once: large enough for numpy, small beside the columns
+BLOCK: Final = 1 << 21  # bytes that are cut at once: what is made of them stays in the processor's cache
 LONGEST_LINE: Final = 1 << 20  # bytes; what is longer is no row of a table
 NEWLINE: Final = ord("\n")
 QUOTE: Final = ord('"')
@@ -70,6 +70,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.last)
+
+    def some(self, rows: Ints | NDArray[np.bool_]) -> Rows:
+        """Return some of the rows."""
+        return replace(self, last=self.last[rows])
 
     def column(self, index: int) -> Cells:
         """Return the cells of a column."""
@@ -147,14 +151,12 @@ class Cutter:
         rows = Rows(text, separators, starts, last[fits], self.columns)
         if self.comment and len(rows):
             first = rows.column(0).start
-            rows = Rows(text, separators, starts, rows.last[text.data[first] != ord(self.comment)], self.columns)
+            rows = rows.some(text.data[first] != ord(self.comment))
         elif self.header and len(rows):
             repeated = rows.column(0).equal(self.header[0])
-            for row in np.flatnonzero(repeated).tolist():
-                repeated[row] = all(
-                    rows.column(index).text_at(row) == cell for index, cell in enumerate(self.header) if index < 9
-                )
-            rows = Rows(text, separators, starts, rows.last[~repeated], self.columns)
+            for index, cell in enumerate(self.header[1:] if repeated.any() else ()):
+                repeated &= rows.column(index + 1).equal(cell)
+            rows = rows.some(~repeated)
         return rows
 
     def _leave_out(self, line: bytes) -> None:
