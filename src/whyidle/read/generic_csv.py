@@ -15,7 +15,7 @@ from whyidle.read.table.curve import curve_of, with_damage
 from whyidle.read.table.gather import Collector, Layout
 from whyidle.read.table.opening import behind, header_in, opened
 from whyidle.read.table.rows import WHITESPACE, Cutter, split_line
-from whyidle.read.table.times import way_of
+from whyidle.read.table.times import DATE, way_of
 
 KEYS: Final = (
     ("pid", known.PID),
@@ -66,15 +66,17 @@ def _read(blocks: Iterable[bytes], path: Path, file: Blocks | None = None) -> Cu
     if found is None:
         return None
     at, header, delimiter = found
-    rows = [split_line(line, delimiter) for line in first[at : at + (1 << 16)].splitlines()[:ROWS_LOOKED_AT]]
+    content = behind(pieces, at)
+    sample = first[at : at + (1 << 16)]
+    if delimiter == b";":
+        content, sample = _with_points(content), next(_with_points(iter([sample])))
+    rows = [split_line(line, delimiter) for line in sample.splitlines()[:ROWS_LOOKED_AT]]
     rows = [row for row in rows if len(row) == len(header)]
     layout = layout_of(header, rows)
     if layout.time is None:
         if not rows:
             raise UnreadableError(path, "a header and no rows: nothing was recorded.", COLUMNS, damaged=True)
         raise UnreadableError(path, "its times are written in no way that whyidle knows.", COLUMNS, damaged=True)
-    content = behind(pieces, at)
-    content = _with_points(content) if delimiter == b";" else content
     repeated = tuple(cell.encode() for cell in header) if delimiter != WHITESPACE else ()
     cutter = Cutter(delimiter, len(header), header=repeated)
     return with_damage(curve_of(content, cutter, Collector(layout), path, GenericCsv.kind, path.name), file)
@@ -100,8 +102,15 @@ def layout_of(header: list[str], rows: list[list[bytes]], prefer_mib: bool = Fal
     if "device" in keys or any(meaning.device is not None for meaning in values.values()):
         keys.pop("uuid", None)
     time, way, unit = _time(words, rows, set(values))
+    day = _day(words, rows) if way == "clock" else None
     model = next((i for i, word in enumerate(words) if known.MODEL.fullmatch(word) and i != keys.get("host")), None)
-    return Layout(values, time, None, way, unit, keys, model)
+    return Layout(values, time, day, way, unit, keys, model)
+
+
+def _day(words: list[str], rows: list[list[bytes]]) -> int | None:
+    """Return the column of the date, where it stands apart from the time."""
+    dated = (index for index, word in enumerate(words) if word in {"date", "day"})
+    return next((index for index in dated if rows and DATE.fullmatch(rows[0][index])), None)
 
 
 def _time(words: list[str], rows: list[list[bytes]], taken: set[int]) -> tuple[int | None, str, float]:

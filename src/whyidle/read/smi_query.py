@@ -72,7 +72,15 @@ def _read(blocks: Iterable[bytes], path: Path, file: Blocks | None = None) -> Cu
     rows = [row for row in lines if len(row) == len(header)]
     layout = layout_of(header, rows, prefer_mib=True)
     cutter = Cutter(b",", len(header), header=tuple(cell.encode() for cell in header))
-    curve = curve_of(behind(pieces, at), cutter, Collector(layout), path, SmiQuery.kind, "nvidia-smi --query-gpu")
+    curve = curve_of(
+        behind(pieces, at),
+        cutter,
+        Collector(layout),
+        path,
+        SmiQuery.kind,
+        "nvidia-smi --query-gpu",
+        one_after_the_other=True,
+    )
     if assumed:
         curve = replace(curve, warnings=(f"{path}: {assumed}", *curve.warnings))
     return with_damage(curve, file)
@@ -100,13 +108,8 @@ def _betrayed(first: bytes, path: Path) -> list[str]:
     if header.count("%") != 1:
         why = "nvidia-smi's query without header: nothing tells which column is the utilization."
         raise UnreadableError(path, why, f"Record with a header (no `noheader`): {RECORD_QUERY}", damaged=True)
-    alone = {"%": "utilization.gpu", "MiB": "memory.used", "W": "power.draw"}
-    return [
-        alone[name]
-        if name in alone and header.count(name) == 1 and (name != "index" or header.count("index") == 1)
-        else name
-        for name in header
-    ]
+    alone = {"%": "utilization.gpu [%]", "MiB": "memory.used", "W": "power.draw"}
+    return [alone[name] if name in alone and header.count(name) == 1 else name for name in header]
 
 
 def _counts_up(cells: list[bytes]) -> bool:

@@ -22,6 +22,7 @@ WORD: Final = 8  # bytes
 BLANKS: Final = np.isin(np.arange(256), [ord(char) for char in " \t\r\"'"])
 MOST_BLANKS: Final = 64  # around a cell; with more it is no number
 EXACT_DIGITS: Final = 15  # that a float64 holds for certain
+MOST_DIGITS: Final = 19  # that a word holds; beyond EXACT_DIGITS the last bit of the float may be off
 LONGEST_NUMBER: Final = 64  # bytes
 
 NUMBER: Final = re.compile(rb"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([^\d\s]\S{0,15})?")
@@ -136,12 +137,12 @@ class Cells:
             at = at + point + places
         value = mantissa.astype(np.float64)
         if point.any():
-            value /= 10.0 ** np.minimum(places, EXACT_DIGITS)
+            value /= 10.0 ** np.minimum(places, MOST_DIGITS)
         value[sign == ord("-")] *= -1
         at = at + ((data[at] == ord(" ")) & (at < self.end))
         unit = _first(self.text.words[np.minimum(at, len(self.text.words) - 1)], self.end - at)
         count = digits + places
-        odd = (count == 0) | (count > EXACT_DIGITS) | (self.end - at > WORD) | (data[at] == ord("e"))
+        odd = (count == 0) | (count > MOST_DIGITS) | (self.end - at > WORD) | (data[at] == ord("e"))
         odd |= (data[at] == ord("E")) | (data[at] == ord("x"))
         wrong = self._one_by_one(np.flatnonzero(odd), value, unit) if odd.any() else 0
         return Numbers(value, unit, wrong)
@@ -163,14 +164,11 @@ class Cells:
     def _one_by_one(self, rows: Ints, value: Floats64, unit: Words) -> int:
         """Read the cells that the fast way cannot; equal ones once. Return how many are wrong."""
         odd = self.at(rows)
-        wrong = 0
         _, first, which = np.unique(odd.keys(), return_index=True, return_inverse=True)
-        for number, row in enumerate(first.tolist()):
-            there = rows[which == number] if len(first) > 1 else rows
-            told, behind, bad = _number(odd.text_at(row))
-            value[there], unit[there] = told, int.from_bytes(behind[:WORD], "little")
-            wrong += len(there) if bad else 0
-        return wrong
+        told = [_number(odd.text_at(row)) for row in first.tolist()]
+        value[rows] = np.array([number for number, _, _ in told])[which]
+        unit[rows] = np.array([int.from_bytes(behind[:WORD], "little") for _, behind, _ in told], np.uint64)[which]
+        return int(np.count_nonzero(np.array([bad for _, _, bad in told])[which]))
 
 
 def mixed(key: Words, other: Words) -> Words:
@@ -184,7 +182,7 @@ def is_missing(text: bytes) -> bool:
     lower = text.strip(b" \t\r\"'").lower()
     return (
         lower in {b"", b"-", b"--", b"n/a", b"na", b"nan", b"none", b"null", b"unknown", b"err!"}
-        or (lower.startswith(b"[") and lower.endswith(b"]"))
+        or (lower.startswith(b"[") and b"]" in lower)
         or lower in {b"inf", b"-inf", b"+inf", b"infinity", b"-nan"}
     )
 

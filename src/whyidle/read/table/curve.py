@@ -19,6 +19,7 @@ from whyidle.read.table.names import facts_of
 from whyidle.read.table.remarks import HOUR, Odd, left_out, shares, times, units
 from whyidle.read.table.rows import Cutter
 from whyidle.read.table.times import DAY, SECOND
+from whyidle.read.table.turns import TOGETHER, in_turn, told_apart
 
 _Column = TypeVar("_Column", Ints, Floats64)
 
@@ -26,7 +27,13 @@ ALWAYS: Final = frozenset({"utilization_percent", "process_utilization_percent"}
 
 
 def curve_of(
-    pieces: Iterable[bytes], cutter: Cutter, collector: Collector, path: Path, kind: str, recorder: str = ""
+    pieces: Iterable[bytes],
+    cutter: Cutter,
+    collector: Collector,
+    path: Path,
+    kind: str,
+    recorder: str = "",
+    one_after_the_other: bool = False,
 ) -> Curve:
     """Read the rows of a table as a curve.
 
@@ -37,6 +44,7 @@ def curve_of(
         path: of the file, for messages.
         kind: Reader.kind.
         recorder: what wrote it, as facts name it.
+        one_after_the_other: the rows of one sample are some ms apart.
 
     Raises:
         UnreadableError: there is no row to use.
@@ -45,9 +53,14 @@ def curve_of(
         collector.add(cutter.cut(content))
     if not any(group.rows for group in collector.groups):
         raise UnreadableError(path, _nothing(cutter, collector), "Record it again, for some minutes.", damaged=True)
+    turns = []
+    if not told_apart(collector):
+        collector.groups, gpus = in_turn(collector.groups, TOGETHER if one_after_the_other else 0)
+        if gpus > 1:
+            turns = [f"No column tells the GPU: rows are taken in turn as those of {gpus} GPUs."]
     odd = Odd()
     series, facts = _series(collector, odd, recorder or kind)
-    said = [*left_out(cutter, collector), *units(collector), *shares(series, collector), *times(collector, odd)]
+    said = [*turns, *left_out(cutter, collector), *units(collector), *shares(series, collector), *times(collector, odd)]
     return Curve(
         path=str(path),
         kind=kind,
@@ -122,24 +135,17 @@ def _devices(groups: list[Group]) -> list[int | None]:
         text = group.keys.get("device", "")
         match = re.fullmatch(r"\D{0,20}(\d{1,4})", text)
         numbers.append(int(match[1]) if match else None)
-    unnumbered = sorted(
-        {
-            (group.keys.get("host", ""), group.keys.get("uuid", "") or group.keys.get("device", ""))
-            for group, number in zip(groups, numbers, strict=True)
-            if number is None
-        }
-    )
-    order: dict[tuple[str, str], int] = {}
-    seen: Counter[str] = Counter()
-    for host, uuid in unnumbered:
-        order[host, uuid] = seen[host]
-        seen[host] += 1
-    return [
-        order[group.keys.get("host", ""), group.keys.get("uuid", "") or group.keys.get("device", "")]
-        if number is None
-        else number
-        for group, number in zip(groups, numbers, strict=True)
+    names = [
+        (group.keys.get("host", ""), group.keys.get("uuid", "") or group.keys.get("device", "")) for group in groups
     ]
+    following = Counter[str]()
+    for (host, _), number in zip(names, numbers, strict=True):
+        following[host] = max(following[host], 0 if number is None else number + 1)
+    order: dict[tuple[str, str], int] = {}
+    for host, name in sorted({name for name, number in zip(names, numbers, strict=True) if number is None}):
+        order[host, name] = following[host]
+        following[host] += 1
+    return [order[name] if number is None else number for name, number in zip(names, numbers, strict=True)]
 
 
 def _instance(text: str) -> str:

@@ -182,23 +182,27 @@ class Collector:
         self.wrong[index] += numbers.wrong
         counts = self.units.setdefault(index, Counter())
         known = np.isfinite(value)
-        units = np.unique(numbers.unit[known]) if known.any() and not _alike(numbers.unit) else numbers.unit[known][:1]
-        for unit in units.tolist():
-            text = int(unit).to_bytes(8, "little").rstrip(b"\0")
-            there = slice(None) if len(units) == 1 else numbers.unit == unit
-            factor = meaning.scale(text)
-            counts[text] += int(np.count_nonzero(known[there]))
-            if not text and len(units) > 1:  # among cells in percent a bare 0.45 may be a share: not known
-                value[there] = np.where(value[there] > 1, value[there], np.nan)
+        if not known.any():
+            return value
+        if (numbers.unit == numbers.unit[0]).all():
+            units, which, many = numbers.unit[:1], None, np.array([np.count_nonzero(known)])
+        else:
+            units, which = np.unique(numbers.unit, return_inverse=True)
+            many = np.bincount(which[known], minlength=len(units))
+        texts = [int(unit).to_bytes(8, "little").rstrip(b"\0") for unit in units.tolist()]
+        factors = [meaning.scale(text) for text in texts]
+        for text, factor, count in zip(texts, factors, many.tolist(), strict=True):
             if factor is None:
-                self.wrong[index] += int(np.count_nonzero(known[there]))
-            if factor != 1.0:
-                value[there] *= np.nan if factor is None else factor
-        return value
-
-
-def _alike(unit: Words) -> bool:
-    return bool((unit == unit[0]).all())
+                self.wrong[index] += count
+            elif count:
+                counts[text] += count
+        scale = np.array([np.nan if factor is None else factor for factor in factors])
+        if which is None:
+            return value * scale[0] if scale[0] != 1 else value
+        if len(counts) > 1 and meaning.name.endswith("_percent"):  # beside 45 % a bare 0.45 may be a share: not known
+            value[(numbers.unit == NO_UNIT) & (value <= 1) & known] = np.nan
+        scaled: Floats64 = value * scale[which]
+        return scaled
 
 
 def _text(cells: Cells, row: int) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from whyidle.model.evidence import Fact
 
+DISK: Final = "%util"  # iostat's, of a disk
 MIB: Final = float(2**20)
 
 # What a unit is worth in the unit of the series whose name ends so. A unit that is not here does not fit.
@@ -137,6 +138,8 @@ def meaning_of(header: str, prefer_mib: bool = False) -> Meaning | None:
         header: as the file has it, "utilization.gpu [%]".
         prefer_mib: memory without a unit is in MiB, as nvidia-smi writes it with `nounits`.
     """
+    if header.strip() == DISK:
+        return None
     words = plain(header)
     share = _is_share(header)
     factor = next((size for unit, size in _UNIT_WORDS if unit.search(words)), 0.0)
@@ -146,7 +149,7 @@ def meaning_of(header: str, prefer_mib: bool = False) -> Meaning | None:
         device = int(match["device"])
         rest = match["rest"] or ""
         if rest in _WANDB:
-            return Meaning(_WANDB[rest], factor or 1.0, device, 0, share) if _WANDB[rest] else None
+            return Meaning(_WANDB[rest], factor or 1.0, device, 0, share=False) if _WANDB[rest] else None
         bare = " ".join(_ALL_UNITS.sub(" ", rest).split()) or "gpu util"
     elif match := _NUMBER_LAST.fullmatch(bare):
         device, bare = int(match["device"]), match["rest"]

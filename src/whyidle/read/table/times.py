@@ -20,10 +20,12 @@ from whyidle.read.number import NO_TIME
 from whyidle.read.table.cells import Cells, is_missing
 
 SECOND: Final = 1_000_000_000  # ns
+MICROSECOND: Final = 1000
 DAY: Final = 86_400 * SECOND
 YEARS: Final = range(1980, 2200)  # int64 nanoseconds end in 2262
 ZERO: Final = ord("0")
 LONGEST: Final = 48  # bytes of a time
+LAYOUTS: Final = 12  # ways of writing in one block: fractions of 0 to 9 digits, and two more
 
 DATE_TIME: Final = re.compile(
     rb"(?P<Y>\d{4})[-/.](?P<M>\d\d)[-/.](?P<D>\d\d)[T ]{1,2}"
@@ -76,15 +78,17 @@ def numbers_of_time(cells: Cells, unit: float = 0.0) -> Times:
     value = cells.numbers().value
     known = np.abs(value[np.isfinite(value)])
     typical = float(np.median(known)) if len(known) else 0.0
-    epoch = next((size for least, size in EPOCH if typical >= least), 0.0)
+    # where the header tells the unit the number is a date if it is one in that unit: a week of ms is no date in s
+    units = [(least, size) for least, size in EPOCH if not unit or size == unit]
+    epoch = next((size for least, size in units if typical >= least), 0.0)
     size = epoch or unit or float(SECOND)
     exact = np.isfinite(value) & (np.abs(value) < 2.0**62 / size)
     value = np.where(exact, value, 0.0)
     whole = np.floor(value)
-    rest = np.rint((value - whole) * size / 100) * 100 if size >= 1e6 else (value - whole) * size
-    # of a date a float64 of seconds holds a quarter of a microsecond, so that the rest is rounded to tenths of it
-    ns = (whole * size if size <= 1 else whole.astype(np.int64) * int(size)) + rest
-    return Times(np.where(exact, ns.astype(np.int64), NO_TIME), "wall" if epoch else "relative")
+    ns = whole.astype(np.int64) * int(size) + np.rint((value - whole) * size).astype(np.int64)
+    if epoch:  # a float64 of a date holds a quarter of a microsecond
+        ns = (ns + MICROSECOND // 2) // MICROSECOND * MICROSECOND
+    return Times(np.where(exact, ns, NO_TIME), "wall" if epoch else "relative")
 
 
 def way_of(text: bytes) -> str:
@@ -98,13 +102,13 @@ def way_of(text: bytes) -> str:
 
 def _by_layout(cells: Cells, pattern: re.Pattern[bytes], otherwise: Callable[[bytes], int]) -> Times:
     """Read cells that are all written as the first; the others one by one."""
-    ns = np.full(len(cells), NO_TIME, np.int64)
-    heads = np.flatnonzero(~cells.same_as_before())  # of several GPUs' rows at one time only the first is read
+    new = ~cells.same_as_before()
+    heads = np.flatnonzero(new)  # of several GPUs' rows at one time only the first is read
     distinct = cells.at(heads)
     found = np.full(len(heads), NO_TIME, np.int64)
     todo = np.arange(len(heads))
     zone = False
-    for _ in range(2):  # a fraction of zero is left out by some: the next layout gets a chance, too
+    for _ in range(LAYOUTS):  # some leave out a fraction of zero, or zeros at its end
         first = next((row for row in todo[:64].tolist() if pattern.fullmatch(distinct.text_at(row))), None)
         if first is None:
             break
@@ -114,13 +118,8 @@ def _by_layout(cells: Cells, pattern: re.Pattern[bytes], otherwise: Callable[[by
         found[todo] = _fast(distinct.at(todo), match)
         todo = todo[found[todo] == NO_TIME]
     for row in todo.tolist():
-        text = distinct.text_at(row)
-        one = pattern.fullmatch(text) if len(text) <= LONGEST else None
-        single = distinct.at(np.array([row]))
-        found[row] = _fast(single, one)[0] if one else otherwise(text[: LONGEST + 1])
-    run = np.cumsum(~cells.same_as_before()) - 1 if len(heads) < len(ns) else np.arange(len(ns))
-    ns[:] = found[run] if len(heads) else ns
-    return Times(ns, "wall", zone)
+        found[row] = otherwise(distinct.text_at(row)[: LONGEST + 1])
+    return Times(found[np.cumsum(new) - 1] if len(heads) < len(cells) else found, "wall", zone)
 
 
 def _fast(cells: Cells, match: re.Match[bytes]) -> Ints:
