@@ -62,6 +62,13 @@ def test_one_column_per_gpu_as_weights_and_biases_exports_it(tmp_path):
     assert (curve.clock, curve.warnings) == ("relative", ())
 
 
+def test_columns_of_another_run_are_said_not_mixed(tmp_path):
+    text = "Step,_timestamp,a - system.gpu.0.gpu,b - system.gpu.0.gpu\n1,1767225600,90,10\n2,1767225601,91,11\n"
+    curve = curve_in(tmp_path, text)
+    assert values(curve, "utilization_percent", 0) == [90, 91]
+    assert "1 columns repeat" in curve.warnings[0]
+
+
 def test_names_of_mlflow(tmp_path):
     text = "timestamp,system/gpu_0_utilization_percentage,system/gpu_0_memory_usage_megabytes\n"
     curve = curve_in(tmp_path, text + "1767225600250,45,1000\n1767225610250,46,1000\n")

@@ -133,6 +133,18 @@ def test_gpus_that_nothing_tells_apart_take_turns(tmp_path):
     assert "those of 4 GPUs" in curve.warnings[0]
 
 
+def test_reasons_of_low_clocks_may_have_a_column_each(tmp_path):
+    names = ("sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown")
+    header = ", ".join(f"clocks_throttle_reasons.{name}" for name in names)
+    rows = "Active, Not Active, Not Active, Active", "Not Active, Active, [N/A], Not Active"
+    text = f"timestamp, index, utilization.gpu [%], {header}\n" + "".join(
+        f"{clock(2, 0, n)}, 0, 5 %, {row}\n" for n, row in enumerate(rows)
+    )
+    curve = curve_in(tmp_path, text)
+    assert values(curve, "throttle_reasons") == [0x4 + 0x40, None]
+    well_formed(curve)
+
+
 def test_what_does_not_fit_is_left_out_and_said(tmp_path):
     text = recording([(1,), (2,), (3,)]).splitlines()
     text[2] = text[2][:40]

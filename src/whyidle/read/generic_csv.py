@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -79,7 +80,11 @@ def _read(blocks: Iterable[bytes], path: Path, file: Blocks | None = None) -> Cu
         raise UnreadableError(path, "its times are written in no way that whyidle knows.", COLUMNS, damaged=True)
     repeated = tuple(cell.encode() for cell in header) if delimiter != WHITESPACE else ()
     cutter = Cutter(delimiter, len(header), header=repeated)
-    return with_damage(curve_of(content, cutter, Collector(layout), path, GenericCsv.kind, path.name), file)
+    curve = curve_of(content, cutter, Collector(layout), path, GenericCsv.kind, path.name)
+    if more := known.repeated([known.meaning_of(cell) for cell in header]):
+        said = f"{path}: {more:,} columns repeat what an earlier one holds, as of another run; not read."
+        curve = replace(curve, warnings=(said, *curve.warnings))
+    return with_damage(curve, file)
 
 
 def _with_points(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -60,18 +60,18 @@ def is_query(header: list[str]) -> bool:
 def _read(blocks: Iterable[bytes], path: Path, file: Blocks | None = None) -> Curve | None:
     first, pieces = opened(blocks)
     found = header_in(first[: 1 << 16], is_query)
-    assumed = ""
+    assumed, delimiter = "", b","
     if found is None:
         if BARE.match(first) is None:
             return None
         at, header = 0, _betrayed(first, path)
         assumed = "no header: the only column in % is taken as utilization.gpu."
     else:
-        at, header, _ = found
-    lines = [split_line(line, b",") for line in first[at : at + (1 << 16)].splitlines()[:20]]
+        at, header, delimiter = found
+    lines = [split_line(line, delimiter) for line in first[at : at + (1 << 16)].splitlines()[:20]]
     rows = [row for row in lines if len(row) == len(header)]
     layout = layout_of(header, rows, prefer_mib=True)
-    cutter = Cutter(b",", len(header), header=tuple(cell.encode() for cell in header))
+    cutter = Cutter(delimiter, len(header), header=tuple(cell.encode() for cell in header))
     curve = curve_of(
         behind(pieces, at),
         cutter,

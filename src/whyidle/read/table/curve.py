@@ -103,9 +103,19 @@ def _series(collector: Collector, odd: Odd, recorder: str) -> tuple[list[Series]
             own.append(
                 Series(meaning.name, node, time, value, which, int(pid) if pid.isdigit() else None, instance=instance)
             )
+        own = _added(own) if any(meaning.part for meaning in collector.layout.values.values()) else own
         series += own
         facts += _facts(own, group, recorder)
     return series, facts
+
+
+def _added(own: list[Series]) -> list[Series]:
+    """Return series of which those of one name are added up: a bit each."""
+    sums: dict[tuple[str, int | None], Series] = {}
+    for series in own:
+        known = sums.get((series.name, series.device))
+        sums[series.name, series.device] = replace(known, value=known.value + series.value) if known else series
+    return list(sums.values())
 
 
 def _joined(pieces: list[_Column]) -> _Column:

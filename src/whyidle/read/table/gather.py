@@ -152,7 +152,8 @@ class Collector:
             read = times.numbers_of_time(cells, layout.time_unit)
         else:
             read = times.dates_and_times(cells)
-        self.clock = read.clock
+        if read.usable.any():
+            self.clock = read.clock
         self.zone = self.zone or read.zone
         return read.ns
 

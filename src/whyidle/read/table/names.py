@@ -38,6 +38,7 @@ class Meaning:
     device: int | None = None  # that the header tells, where each GPU has its own column
     rank: int = 0  # of several columns of one name the lowest is read
     share: bool | None = None  # of a percentage: written 0-1; None: the header does not tell
+    part: bool = False  # columns of this name add up
 
     def scale(self, unit: bytes) -> float | None:
         """Return what a cell in this unit is to be multiplied with; None: the unit does not fit."""
@@ -82,6 +83,12 @@ _PATTERNS: Final = tuple(
         ("graphics_active_share", 0, r"(dcgm fi prof )?gr(aphics)? engine activ(e|ity)"),
     )
 )
+
+REASON: Final = re.compile(r"clocks (?:event|throttle) reasons (.*)")
+REASONS: Final = {  # NVML's nvmlClocksEventReason*, which nvidia-smi also prints as a column each: Active, Not Active
+    "gpu idle": 0x1, "applications clocks setting": 0x2, "sw power cap": 0x4, "hw slowdown": 0x8, "sync boost": 0x10,
+    "sw thermal slowdown": 0x20, "hw thermal slowdown": 0x40, "hw power brake slowdown": 0x80,
+}  # fmt: skip
 
 TIME: Final = re.compile(
     r"timestamps?( (?P<unit>s|sec|ms|us|ns))?|t|ts|(date ?)?time( (utc|stamp|local))?"
@@ -141,6 +148,13 @@ def meaning_of(header: str, prefer_mib: bool = False) -> Meaning | None:
     if header.strip() == DISK:
         return None
     words = plain(header)
+    match = REASON.fullmatch(words)
+    if match and match[1] in REASONS:
+        return Meaning("throttle_reasons", float(REASONS[match[1]]), rank=1, part=True)
+    return _counter(header, words, prefer_mib)
+
+
+def _counter(header: str, words: str, prefer_mib: bool) -> Meaning | None:
     share = _is_share(header)
     factor = next((size for unit, size in _UNIT_WORDS if unit.search(words)), 0.0)
     bare = " ".join(_ALL_UNITS.sub(" ", words).split())
@@ -199,11 +213,22 @@ def facts_of(name: str, value: float, subject: str, where: str) -> Fact | None:
 
 def one_each(meanings: Sequence[Meaning | None]) -> dict[int, Meaning]:
     """Return the columns to read: of several that mean the same the one whose name says it best."""
-    best: dict[tuple[str, int | None], int] = {}
+    best: dict[tuple[str, int | None], Meaning] = {}
+    for meaning in meanings:
+        if meaning is not None:
+            other = best.setdefault((meaning.name, meaning.device), meaning)
+            if meaning.rank < other.rank:
+                best[meaning.name, meaning.device] = meaning
+    chosen: dict[int, Meaning] = {}
     for index, meaning in enumerate(meanings):
         if meaning is not None:
-            known = best.get((meaning.name, meaning.device))
-            other = meanings[known] if known is not None else None
-            if other is None or meaning.rank < other.rank:
-                best[meaning.name, meaning.device] = index
-    return {index: meaning for index in sorted(best.values()) if (meaning := meanings[index]) is not None}
+            first = best[meaning.name, meaning.device]
+            if meaning is first or (meaning.part and first.part):
+                chosen[index] = meaning
+    return chosen
+
+
+def repeated(meanings: Sequence[Meaning | None]) -> int:
+    """Return how many columns mean what another one of as good a name means: W&B's, of several runs."""
+    told = [(meaning.name, meaning.device, meaning.rank) for meaning in meanings if meaning and not meaning.part]
+    return len(told) - len(set(told))

@@ -104,20 +104,16 @@ class Cutter:
         newline = data == NEWLINE
         breaks = np.flatnonzero(newline)
         if self.delimiter == WHITESPACE:
-            rows = self._words(text, data, breaks)
-        else:
-            rows = self._delimited(text, data, newline, breaks)
-        return rows
+            return self._words(text, data, breaks)
+        return self._delimited(text, data, newline, breaks)
 
     def _delimited(self, text: Text, data: NDArray[np.uint8], newline: NDArray[np.bool_], breaks: Ints) -> Rows:
         separators = np.flatnonzero(newline | (data == ord(self.delimiter)))
         if QUOTE in text.content:
             separators = self._outside_quotes(data, separators, breaks)
-        last = np.searchsorted(separators, breaks) if len(separators) != len(breaks) * self.columns else None
-        if last is None:
-            last = np.arange(self.columns - 1, len(separators), self.columns)
-            if not np.array_equal(separators[last], breaks):
-                last = np.searchsorted(separators, breaks)
+        last = np.arange(self.columns - 1, len(separators), self.columns)
+        if len(separators) != len(breaks) * self.columns or not np.array_equal(separators[last], breaks):
+            last = np.searchsorted(separators, breaks)  # some rows do not fit
         fits = np.diff(last, prepend=-1) == self.columns
         return self._fitting(text, separators, None, last, fits, breaks)
 
