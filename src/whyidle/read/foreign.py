@@ -29,6 +29,7 @@ def _has(*patterns: str) -> re.Pattern[bytes]:
 
 
 UNPACK: Final = "Unpack it and give the folder."
+RECORD_GPUS: Final = "nvidia-smi dmon -s pucvmt -o DT > dmon.txt"
 NEVER_OPENED: Final = "whyidle never opens pickles: loading one runs what it says."
 
 # Content is asked before suffixes.
@@ -60,8 +61,24 @@ FORMATS: Final = (
         among_others=True,
     ),
     Foreign(
-        "an nvidia-smi log",
-        content=_has(r"^timestamp\s*,[^\n]*(?:utilization|power|memory)", r"^# gpu +\S"),
+        "an nvidia-smi list of processes",
+        content=_has(r"^timestamp\s*,[^\n]*\bpid\b", r"^[^\n]*\bpid\b[^\n]*used_gpu_memory"),
+        hint=f"It has no utilization over time: {RECORD_GPUS}",
+    ),
+    Foreign(
+        "vLLM server metrics",
+        content=_has(r"^[^\n]*kv_cache_usage[^\n]*num_requests_running"),
+        hint=f"They have no GPU utilization: {RECORD_GPUS}",
+    ),
+    Foreign(
+        "an iostat listing",
+        content=_has(r"^(?:Linux [^\n]*\n\s*)?(?:avg-cpu:[^\n]*\n[^\n]*\n\s*)?Device:?\s+(?:r/s|tps|rrqm/s)"),
+        hint=f"It tells of disks; of GPUs: {RECORD_GPUS}",
+    ),
+    Foreign(
+        "a DCGM diagnostic (dcgmi diag)",
+        content=_has(r"^Successfully ran diagnostic for group", r"\| Diagnostic +\| Result"),
+        hint=f"It tests hardware; how busy GPUs are tells: {RECORD_GPUS}",
     ),
     Foreign("a Parquet table", (".parquet",), _has(r"^PAR1")),
     Foreign("an archive", (".zip", ".tar", ".tgz", ".7z", ".rar"), _has(r"^.{257}ustar", r"^7z\xbc\xaf"), UNPACK),
