@@ -13,10 +13,14 @@ from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
 from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price
 from whyidle.errors import WhyIdleError
+from whyidle.fetch.base import shown
 from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
 
+Paths = Annotated[
+    list[str], typer.Argument(metavar="PATH", help="Files, folders or addresses with the evidence of one run.")
+]
 Format = Annotated[str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
 WhatIf = Annotated[
@@ -29,7 +33,7 @@ Everything = Annotated[
 
 
 def diagnose(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders with the evidence of one run.")],
+    paths: Paths,
     format: Format = None,  # noqa: A002
     output: Output = None,
     force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
@@ -54,6 +58,8 @@ def diagnose(
         whyidle diagnose rank*.json.gz --price 2.60 --gpus 8 --hours 24
         whyidle diagnose trace.json -o report.json
         whyidle diagnose trace.json --what-if input.workers_zero,sync.scalar_read
+        whyidle diagnose 'sagemaker://my-training-job?region=us-east-1'
+        whyidle diagnose 'prometheus+http://localhost:9090/?match={Hostname="node7"}&start=-3h'
 
     To record your job: whyidle demo --record
 
@@ -68,14 +74,9 @@ def diagnose(
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
+                money = {"price": price, "hours": hours}
                 report = diagnosis.diagnose(
-                    paths,
-                    price=price,
-                    gpus=gpus,
-                    hours=hours,
-                    predict=not no_predict,
-                    what_if=asked,
-                    progress=progress,
+                    paths, **money, gpus=gpus, predict=not no_predict, what_if=asked, progress=progress
                 )
         except WhyIdleError as error:
             # A program that reads standard output gets its object all the same, but for a name that no rule has.
@@ -97,7 +98,7 @@ def _nothing(error: WhyIdleError) -> Report:
 
 def _warn_of_unread(report: Report, paths: list[str]) -> None:
     """Say of each path that was named, before the report, if it could not be read."""
-    named = {str(Path(path)) for path in paths}
+    named = {name for path in paths for name in (str(Path(path)), shown(path))}
     for file in report.run.ignored:
         said = f"{file.path}: {file.why}"
         if file.path in named and said in report.warnings:
