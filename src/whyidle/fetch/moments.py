@@ -27,7 +27,7 @@ def seconds(text: str, name: str) -> float:
     else:
         found = 0.0
     if not 0 < found < float("inf"):
-        raise WhyIdleError(f"{name} is a time like 15s, 5m or 1h30m, not {text!r}")
+        raise WhyIdleError(f"{name} is a time like 15s, 5m or 1h30m, not {text!r}", f"{name}=15m")
     return found
 
 
