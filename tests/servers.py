@@ -18,6 +18,12 @@ import pytest
 REGION = "us-east-1"
 
 
+@pytest.fixture(autouse=True)
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask this machine without a proxy in between."""
+    monkeypatch.setenv("no_proxy", "*")
+
+
 @pytest.fixture(scope="session")
 def moto_server() -> Iterator[str]:
     """Start a stand-in for AWS and return its address."""
@@ -29,8 +35,16 @@ def moto_server() -> Iterator[str]:
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def clients(moto_server: str) -> SimpleNamespace:
+    """Return clients of the stand-in for the test itself; to make one takes half a second."""
+    session = pytest.importorskip("boto3").Session("testing", "testing", region_name=REGION)
+    services = ("sagemaker", "cloudwatch")
+    return SimpleNamespace(**{name: session.client(name, endpoint_url=moto_server) for name in services})
+
+
 @pytest.fixture
-def aws(moto_server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
+def aws(moto_server: str, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
     """Point boto3 at the stand-in, by the variables that it reads itself, and empty it."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
@@ -42,8 +56,7 @@ def aws(moto_server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Si
     for name in ("CONFIG_FILE", "SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(f"AWS_{name}", str(tmp_path / "none"))
     urllib.request.urlopen(urllib.request.Request(f"{moto_server}/moto-api/reset", method="POST")).close()
-    boto3 = pytest.importorskip("boto3")
-    return SimpleNamespace(sagemaker=boto3.client("sagemaker"), cloudwatch=boto3.client("cloudwatch"))
+    return clients
 
 
 @pytest.fixture

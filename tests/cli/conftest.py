@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.servers import aws, moto_server, prometheus, prometheus_binary, train
+from tests.servers import aws, clients, direct, moto_server, prometheus, prometheus_binary, train
 from whyidle import diagnosis
 from whyidle.model.finding import EvidenceFile, Finding, Report, RunInfo, Summary
 
-__all__ = ["aws", "moto_server", "plain", "prometheus", "prometheus_binary", "train", "verdict"]
+__all__ = ["aws", "clients", "direct", "moto_server", "plain", "prometheus", "prometheus_binary", "train", "verdict"]
 
 Severity = str
 

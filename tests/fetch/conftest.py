@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.servers import aws, moto_server, prometheus, prometheus_binary, train
+from tests.servers import aws, clients, direct, moto_server, prometheus, prometheus_binary, train
 
-__all__ = ["aws", "moto_server", "prometheus", "prometheus_binary", "train"]
+__all__ = ["aws", "clients", "direct", "moto_server", "prometheus", "prometheus_binary", "train"]

@@ -10,6 +10,7 @@ import pytest
 
 from whyidle.errors import WhyIdleError
 from whyidle.fetch import brought
+from whyidle.fetch import sagemaker as fetch
 from whyidle.fetch.sagemaker import Job, SageMaker, window
 from whyidle.model.hardware import list_price
 from whyidle.model.instances import _FAMILIES, instance
@@ -85,6 +86,22 @@ def test_a_group_without_gpus_beside_one_with(aws, train, tmp_path):
     points(aws, "mixed", began, "GPUUtilization", [400.0] * 30, host="algo-3")
     about = fetched("sagemaker://mixed?region=us-east-1", tmp_path)["whyidle"]
     assert (about["instance_type"], about["gpus_per_instance"], about["instances"]) == ("ml.p3.16xlarge", 8, 3)
+
+
+def test_a_metric_that_cloudwatch_fails_to_give_is_not_left_out(aws, train, tmp_path, monkeypatch):
+    class CloudWatch:
+        def get_metric_data(self, **asked):
+            told = [{"Code": "x", "Value": "of its own"}]
+            label = asked["MetricDataQueries"][0]["Label"]
+            return {"MetricDataResults": [{"Label": label, "StatusCode": "InternalError", "Messages": told}]}
+
+    train("job", P4D)
+    real = fetch.client
+    monkeypatch.setattr(
+        fetch, "client", lambda name, *more: CloudWatch() if name == "cloudwatch" else real(name, *more)
+    )
+    with pytest.raises(WhyIdleError, match="does not give algo-1 GPUUtilization of job: InternalError of its own"):
+        fetched("sagemaker://job", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -57,20 +57,21 @@ def brought(paths: str | Path | Sequence[str | Path], progress: Progress | None 
         WhyIdleError: an address cannot be fetched. What is raised inside speaks of addresses, too.
     """
     given = [paths] if isinstance(paths, str | Path) else paths
-    if not any(map(is_address, given)):
+    sources = [source_of(str(path)) if is_address(path) else None for path in given]  # before any is asked
+    if not any(sources):
         yield Brought([Path(path) for path in given], {})
         return
     with tempfile.TemporaryDirectory(prefix="whyidle-") as folder:
         files: list[Path] = []
         names: dict[str, str] = {}
-        for number, path in enumerate(given):
-            if not is_address(path):
+        for number, (path, source) in enumerate(zip(given, sources, strict=True)):
+            if source is None:
                 files.append(Path(path))
                 continue
             address = str(path)
             place = Path(folder, str(number))
             place.mkdir()
-            fetched = source_of(address)().fetch(address, place, progress)
+            fetched = source().fetch(address, place, progress)
             files += fetched
             names |= {str(file): shown(address) for file in fetched}
         here = Brought(files, names)

@@ -25,11 +25,13 @@ EXAMPLE: Final = "whyidle 'sagemaker://my-training-job?region=us-east-1'"
 NAMESPACE: Final = "/aws/sagemaker/TrainingJobs"
 GPU_METRICS: Final = ("GPUUtilization", "GPUMemoryUtilization")
 METRICS: Final = (*GPU_METRICS, "CPUUtilization", "MemoryUtilization", "DiskUtilization")
+FAILED: Final = ("InternalError", "Forbidden")  # of a metric; "PartialData" goes on with the next page
 QUERIES: Final = 500  # that one call of GetMetricData takes
 JOB: Final = re.compile(r"[A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}")
 # How long CloudWatch keeps points of a period.
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
 KEPT: Final = ((60, timedelta(days=15)), (300, timedelta(days=63)), (3600, timedelta(days=455)))
+BYTES_A_POINT: Final = 48  # in the file, about: what progress counts in
 SHORTEST: Final = timedelta(minutes=1)  # a point
 
 Described = Mapping[str, Any]  # as DescribeTrainingJob answers
@@ -92,9 +94,9 @@ def described(sagemaker: Any, name: str) -> Job:
     """
     with said(f"no training job {name!r} can be read"):
         found: Described = sagemaker.describe_training_job(TrainingJobName=name)
-    resources = found["ResourceConfig"]
+    resources = found.get("ResourceConfig") or {}  # a serverless job has none
     groups = resources.get("InstanceGroups") or [resources]
-    types = {str(group["InstanceType"]) for group in groups}
+    types = {str(group.get("InstanceType", "instances that are not told")) for group in groups}
     known = {kind: machine for kind in types if (machine := instance(kind)) is not None}
     if not known:
         what = f"{name} runs on {', '.join(sorted(types))}: no instance type with NVIDIA GPUs that whyidle knows"
@@ -140,15 +142,16 @@ def _results(cloudwatch: Any, job: Job, now: datetime, progress: Progress | None
                 into = found.get(str(result.get("Label")))
                 if into is None:
                     continue
+                if result.get("StatusCode") in FAILED:
+                    why = "; ".join(str(one.get("Value")) for one in result.get("Messages", ()))
+                    what = f"CloudWatch does not give {result['Label']} of {job.name}: {result['StatusCode']}"
+                    raise WhyIdleError(f"{what} {why}".rstrip(), "ask again")
                 into["Timestamps"] += map(_iso, result.get("Timestamps", ()))
                 into["Values"] += result.get("Values", ())
                 points += len(result.get("Values", ()))
             if progress is not None:
                 progress(Path(job.name), points * BYTES_A_POINT, max(expected, points) * BYTES_A_POINT)
     return [result for result in found.values() if result["Values"]]
-
-
-BYTES_A_POINT: Final = 48  # in the file, about: what progress counts in
 
 
 def _pages(
