@@ -37,7 +37,7 @@ def made(capsys, *arguments):
 
 
 @pytest.mark.parametrize("metrics", ["whyidle", "dcgm"])
-@pytest.mark.parametrize("more", [[], ["--held", "--match", r'{cluster=~"a\\.b|c",pod!=""}', "--window", "100s"]])
+@pytest.mark.parametrize("more", [[], ["--held", "--match", r'{cluster=~"a\\.b|é😀",pod!=""}', "--window", "100s"]])
 def test_promtool_takes_the_rules(promtool, capsys, tmp_path, metrics, more):
     path = tmp_path / "rules.yml"
     assert made(capsys, "prometheus", "--metrics", metrics, *more, "-o", str(path)) == ""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import re
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyidle.errors import WhyIdleError
@@ -349,11 +351,13 @@ def test_moments():
         assert moment(text, now, "start") == 1748779200
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10**7))
 def test_a_duration_is_read_as_it_was_written(length_ms):
     assert seconds(duration(length_ms / 1000), "step") == pytest.approx(length_ms / 1000)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_no_text_gets_past_the_braces(text):
     try:
@@ -362,6 +366,34 @@ def test_no_text_gets_past_the_braces(text):
         return
     outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", inner)
     assert not set(outside) & set("{}()[]\n")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["result", "metric", "values"]), inner),
+    max_leaves=8,
+)
+SERIES = st.fixed_dictionaries(
+    {
+        "metric": st.dictionaries(st.sampled_from(["gpu", "Hostname", "UUID", "a b", "__name__"]), st.text(max_size=5)),
+        "values": st.lists(st.tuples(st.floats(-1e308, 1e308), st.text(max_size=4) | st.sampled_from(["1", "NaN"]))),
+    }
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(JSON | st.lists(SERIES).map(lambda series: {"result": series}))
+def test_whatever_is_answered_becomes_lines_or_is_refused(data):
+    server = Server("http://host")
+    answers = [success(["DCGM_FI_DEV_GPU_UTIL"])[1], success(data)[1]]
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(Server, "of", classmethod(lambda cls, url: server))
+        patch.setattr(Server, "ask", lambda self, path, asked: answers["__name__" not in path])
+        try:
+            rows = fetched("prometheus+http://host/", Path(folder))
+        except WhyIdleError:
+            return
+    assert rows
 
 
 def test_only_text_with_a_scheme_that_we_know_is_fetched(tmp_path):

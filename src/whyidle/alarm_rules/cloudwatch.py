@@ -78,7 +78,7 @@ def _alarm(of: Machines, host: str, floor: float, periods: int, sns: str | None)
     return {
         "AlarmName": f"whyidle-idle-{of.job}-{host}",
         "AlarmDescription": (
-            f"GPUs of {of.job}/{host} busy less than {floor:.0%} for {periods * PERIOD_S // 60} minutes"
+            f"GPUs of {of.job}/{host} busy less than {100 * floor:g}% for {periods * PERIOD_S // 60} minutes"
             f" ({_sum(of, floor)}). Why: whyidle sagemaker://{of.job}"
         ),
         "Namespace": NAMESPACE,
@@ -101,7 +101,7 @@ def commands(of: Machines, floor: float, found: list[dict[str, Any]], region: st
     end = f" --region {shlex.quote(region)}" if region else ""
     return "\n".join(
         [
-            f"# GPUs busy less than {floor:.0%}: {_sum(of, floor)}. Missing data is not idle.",
+            f"# GPUs busy less than {100 * floor:g}%: {_sum(of, floor)}. Missing data is not idle.",
             *(" \\\n    ".join(["aws cloudwatch put-metric-alarm" + end, *_options(alarm)]) for alarm in found),
             "# When the job is over:",
             f"# aws cloudwatch delete-alarms{end} --alarm-names {names}",

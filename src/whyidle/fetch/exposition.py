@@ -12,6 +12,7 @@ from whyidle.errors import WhyIdleError
 from whyidle.fetch.moments import duration
 
 LARGEST_FILE: Final = 60 << 20  # bytes; of a text, the reader takes 64 MiB
+FURTHEST: Final = 1e11  # s since 1970
 STEPS: Final = (15, 30, 60, 300, 900, 3600, 21600)  # s, that people choose
 # What tells one GPU from another, and its name. All that an exporter adds would make the file four times as large.
 KEPT: Final = frozenset(
@@ -50,7 +51,7 @@ class Output:
             head, last = f"{name}{{{_labels(series.metric)}}}", self._last[key]
             lines = []
             for when, value in series.values:
-                at = round(when * 1000)
+                at = round(when * 1000) if abs(when) < FURTHEST else -1
                 if at > last and _NUMBER.fullmatch(value):
                     lines.append(f"{head} {value} {at}\n")
                     last = at
@@ -81,4 +82,5 @@ def _labels(metric: dict[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """Return a label's value as it is quoted; whatever may end a line (there are ten such characters) is a blank."""
+    return " ".join(value.splitlines()).replace("\\", "\\\\").replace('"', '\\"')
