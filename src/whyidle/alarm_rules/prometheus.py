@@ -67,7 +67,7 @@ def rules(metrics: Metrics, floor: float, window_s: float, matchers: str = "", *
     """
     chosen = RULES[metrics]
     lines = [
-        f"# Written by `whyidle alarm prometheus`: GPUs that are busy less than {100 * floor:g}% of {duration(window_s)}.",
+        f"# By `whyidle alarm prometheus`: GPUs that are busy less than {100 * floor:g}% of {duration(window_s)}.",
         "# What was not measured alerts nobody; that nothing is measured at all is told by an alert of its own.",
         "groups:",
         f"  - name: {_quoted(f'whyidle-{metrics}')}",
