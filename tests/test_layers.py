@@ -29,7 +29,7 @@ LAYERS = (
     ("collect",),
     ("launch",),
     ("integrations",),
-    ("sweep", "watch"),
+    ("sweep", "watch", "alarm_rules"),
     ("cli", "__init__"),
     ("__main__",),
 )

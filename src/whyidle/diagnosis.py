@@ -8,6 +8,7 @@ from pathlib import Path
 
 from whyidle import cost
 from whyidle.errors import WhyIdleError
+from whyidle.fetch import brought
 from whyidle.judge import judge
 from whyidle.model.finding import Asked, Prediction, Report
 from whyidle.read import Progress, load
@@ -27,7 +28,8 @@ def diagnose(
     """Say why the GPU was idle in a recorded run.
 
     Args:
-        paths: files and folders with the evidence of one run: one path, or several.
+        paths: files and folders with the evidence of one run: one path, or several. Addresses too, as text:
+            "sagemaker://JOB", "prometheus+http://host:9090/"; they are fetched into a folder that is gone afterwards.
         price: US dollars per GPU-hour; without it the list price of the GPU, where we know one.
         gpus: GPUs that the job rents; without it the world size, else the devices seen.
         hours: how long the whole job runs, for its total cost.
@@ -42,7 +44,8 @@ def diagnose(
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     asked = rules_in(what_if)
     check(predict=predict, what_if=asked)
-    run = load(paths, progress)
+    with brought(paths, progress) as here:
+        run = here.named(load(here.paths, progress))
     if strange := unheard_of(asked):
         found = [finding.rule for finding in judge(run, predict=False).findings]
         hint = f"found in this recording: {', '.join(dict.fromkeys(found)) or 'nothing'}"

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.servers import aws, clients, direct, moto_server, prometheus, prometheus_binary, train
 from whyidle import diagnosis
 from whyidle.model.finding import EvidenceFile, Finding, Report, RunInfo, Summary
+
+__all__ = ["aws", "clients", "direct", "moto_server", "plain", "prometheus", "prometheus_binary", "train", "verdict"]
 
 Severity = str
 

@@ -114,7 +114,8 @@ def _check_path(first: str, known: Sequence[str]) -> None:
     if there:
         return
     if "://" in first:
-        raise WhyIdleError(f"{first} is an address; whyidle reads files and folders", "copy it to this machine first")
+        importlib.import_module("whyidle.fetch").source_of(first)
+        return
     if first in LATER:
         raise WhyIdleError(f"`whyidle {first}` comes in a later version", f"today there are: {', '.join(known)}")
     if re.search(r"[/\\.*]", first):

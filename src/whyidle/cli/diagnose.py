@@ -14,10 +14,14 @@ from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
 from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price
 from whyidle.errors import WhyIdleError
+from whyidle.fetch.base import shown
 from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
 
+Paths = Annotated[
+    list[str], typer.Argument(metavar="PATH", help="Files, folders or addresses with the evidence of one run.")
+]
 Format = Annotated[str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
 WhatIf = Annotated[
@@ -30,7 +34,7 @@ Everything = Annotated[
 
 
 def diagnose(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders with the evidence of one run.")],
+    paths: Paths,
     format: Format = None,  # noqa: A002
     output: Output = None,
     force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
@@ -59,6 +63,8 @@ def diagnose(
         whyidle diagnose gpu.txt
         whyidle diagnose whyidle-runs/LATEST gpu.txt train.log
         whyidle diagnose trace.json --what-if input.workers_zero,sync.scalar_read
+        whyidle diagnose 'sagemaker://my-training-job?region=us-east-1'
+        whyidle diagnose 'prometheus+http://localhost:9090/?match={Hostname="node7"}&start=-3h'
 
     To record your job: whyidle demo --record
 
@@ -97,7 +103,7 @@ def _nothing(error: WhyIdleError) -> Report:
 
 def _warn_of_unread(report: Report, paths: list[str]) -> None:
     """Say of each path that was named, before the report, if it could not be read."""
-    named = {str(Path(path)) for path in paths}
+    named = {name for path in paths for name in (str(Path(path)), shown(path))}
     for file in report.run.ignored:
         said = f"{file.path}: {file.why}"
         if file.path in named and said in report.warnings:
