@@ -7,12 +7,15 @@ python bench/curves.py --periods  # only the first
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from collections import Counter
 
 import numpy as np
 
+from whyidle.measure.curve import measure
 from whyidle.measure.curve.period import LEAST_SAMPLES, period
+from whyidle.model.evidence import Curve, Run, Series
 
 GRID = 0.01  # s: the wave is drawn this fine before it is sampled
 
@@ -91,6 +94,30 @@ def true_periods(count, seed=2):
     print("missed by samples per period:", dict(missed))
 
 
+def cost(gpus, samples, interval):
+    """Print what it takes to measure so many GPUs."""
+    rng = np.random.default_rng(3)
+    time_ns = 1_700_000_000_000_000_000 + (np.arange(samples) * interval * 1e9).astype(np.int64)
+    wave = np.where(time_ns // 1_000_000_000 % 307 < 250, 97.0, 0.0)
+    series = []
+    for device in range(gpus):
+        busy = np.clip(wave + rng.normal(size=samples).astype(np.float32) * 5, 0, 100)
+        node = f"node{device // 8}"
+        columns = {
+            "utilization_percent": busy, "memory_used_bytes": busy * 4e8, "power_w": 80 + busy * 5,
+            "sm_clock_mhz": 1000 + busy * 7, "temperature_c": 40 + busy / 3, "throttle_reasons": busy // 99 * 4,
+            "sm_active_share": busy / 200, "tensor_active_share": busy / 400,
+        }  # fmt: skip
+        series += [Series(name, node, time_ns, value, device % 8) for name, value in columns.items()]
+    run = Run(curves=(Curve("bench.csv", "csv", tuple(series)),))
+    before, held = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = measure(run)
+    used = time.process_time() - before
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held) / 1024
+    numbers = len(found.measurements)
+    print(f"{gpus:4} GPUs x {samples:6,} samples: {used:5.2f} s of CPU, {more:4.0f} MiB more, {numbers} numbers")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--periods", action="store_true")
@@ -99,7 +126,10 @@ def main():
     started = time.process_time()
     false_periods(options.count)
     true_periods(options.count)
-    print(f"{time.process_time() - started:.1f} s of CPU")
+    print(f"{time.process_time() - started:.1f} s of CPU\n")
+    if not options.periods:
+        cost(8, 86_400, 1.0)
+        cost(512, 43_200, 60.0)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,11 @@ def measure(run: Run) -> Curves:
         return Curves()
     told = recorded(run.curves)
     step_s = steps.step_time(told.steps)
-    shapes = [shape(gpu, *found, step_s) for gpu in told.gpus if (found := busy(gpu)) is not None]
+    shapes: list[Shape] = []
+    for gpu in told.gpus:
+        found = busy(gpu, shapes[-1].samples if shapes else None)
+        if found is not None:
+            shapes.append(shape(gpu, *found, step_s))
     lag, together = lagging(shapes), correlated(shapes)
     measurements = (
         *whole(shapes, told, lag, together),

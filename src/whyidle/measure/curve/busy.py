@@ -17,12 +17,15 @@ STUCK: Final = 1.0  # percent: GR_ENGINE_ACTIVE never above it, while
 WORKS: Final = 10.0  # percent of mean utilization say otherwise (judgement)
 
 
-def busy(gpu: Gpu) -> tuple[Samples, str] | None:
-    """Return a GPU's utilization in percent, and the counter that tells it; None where nothing does."""
+def busy(gpu: Gpu, like: Samples | None = None) -> tuple[Samples, str] | None:
+    """Return a GPU's utilization in percent, and the counter that tells it; None where nothing does.
+
+    `like`: those of another GPU, see `samples`.
+    """
     for name, scale in (("utilization_percent", 1.0), ("graphics_active_share", 100.0)):
         one = gpu.counters.get(name)
         if one is not None and np.isfinite(one.value).any():
-            return samples(one, scale=scale, low=0.0, high=100.0), name
+            return samples(one, scale=scale, low=0.0, high=100.0, like=like), name
     return None
 
 

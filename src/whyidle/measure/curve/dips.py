@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.measure.curve.period import ALIASED, LEAST_CYCLES, LEAST_SAMPLES, Period, period
-from whyidle.measure.curve.samples import Samples, runs
+from whyidle.measure.curve.samples import Samples, levels, runs
 from whyidle.model.evidence import Ints
 
 DIP: Final = 10.0  # percent: below it the GPU does next to nothing (method 3.2)
@@ -37,7 +37,7 @@ class Dips:
 
 def look(body: Samples, step_s: float | None) -> tuple[Dips | None, Period | None]:
     """Return the regular dips of a curve without start-up and end, and its period, each None where it has none."""
-    low, high = np.percentile(body.value, (5, 95))
+    low, _, high = levels(body.value)
     below = body.value < DIP
     starts, ends = runs(below)
     found = period(body.even(), body.interval_s, step_s) if high - low >= DEEP else None
@@ -76,9 +76,10 @@ def _dips(
     interval_s: float,
     found: Period | None,
 ) -> Dips:
-    mask = np.zeros(len(body) + 1, np.int32)
-    np.add.at(mask, np.maximum(starts - 1, 0), 1)  # the sample before and after is partly of the dip
-    np.add.at(mask, np.minimum(ends + 1, len(body)), -1)
+    size = len(body) + 1  # the sample before and after is partly of the dip
+    mask = np.bincount(np.maximum(starts - 1, 0), minlength=size) - np.bincount(
+        np.minimum(ends + 1, size - 1), minlength=size
+    )
     longest = int(np.argmax(lengths))
     short = interval_s < ALIASED * body.interval_s
     return Dips(

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.measure.curve.dips import DIP
-from whyidle.measure.curve.samples import Samples, samples
 from whyidle.measure.curve.shape import LEAST, Shape
+from whyidle.model.evidence import Floats64, Ints
 
 WINDOWS: Final = 60  # at most, of five samples at least: noise of samples averages out, what lasts stays
 FEWEST: Final = 5
@@ -23,6 +23,10 @@ RELATIVE: Final = {
     "sm_clock_mhz": 0.10,
     "power_w": 0.25,
 }  # of the peers': chips draw up to 15% more or less (judgement)
+SPEED: Final = {
+    "sm_clock_mhz": 1.0,
+    "power_w": 1 / 3,
+}  # exponent of the speed: power goes with the clock cubed at least
 WORDS: Final = {"sm_clock_mhz": "SM clock", "power_w": "power"}
 LOADED: Final = 80.0  # percent: where all are as busy, clocks can be compared
 TOGETHER: Final = 0.8  # of the GPUs (method 3.2)
@@ -56,17 +60,24 @@ def aligned(shapes: Sequence[Shape]) -> list[Shape]:
     return kept if len(kept) > 1 else []
 
 
-def windows(columns: Sequence[Samples]) -> Matrix:
-    """Return means, GPUs x windows, over the time that all have; NaN where one has no sample."""
+def windows(together: Sequence[Shape]) -> Floats64:
+    """Return the edges of windows over the time that all GPUs have, in ns."""
+    columns = [one.samples for one in together]
     low, high = max(int(one.time[0]) for one in columns), min(int(one.time[-1]) for one in columns)
     count = int(np.clip(min(len(one) for one in columns) // FEWEST, 1, WINDOWS))
-    edges = np.linspace(low, high + 1, count + 1)
-    found = np.full((len(columns), count), np.nan)
-    for row, one in enumerate(columns):
-        cut = np.searchsorted(one.time, edges)
-        total = np.concatenate(([0.0], np.cumsum(one.value, dtype=np.float64)))
-        many = np.diff(cut)
-        np.divide(total[cut[1:]] - total[cut[:-1]], many, out=found[row], where=many > 0)
+    return np.linspace(low, high + 1, count + 1)
+
+
+def mean_of(time: Ints, value: NDArray[np.floating], edges: Floats64) -> Floats64:
+    """Return the means of a counter in windows; NaN where it has no sample."""
+    known = np.isfinite(value)
+    if not known.all():
+        time, value = time[known], value[known]
+    cut = np.searchsorted(time, edges)
+    total = np.concatenate(([0.0], np.cumsum(value, dtype=np.float64)))
+    many = np.diff(cut)
+    found = np.full(len(many), np.nan)
+    np.divide(total[cut[1:]] - total[cut[:-1]], many, out=found, where=many > 0)
     return found
 
 
@@ -75,14 +86,15 @@ def lagging(shapes: Sequence[Shape]) -> Lag | None:
     together = aligned(shapes)
     if not together:
         return None
-    means = windows([one.samples for one in together])
+    edges = windows(together)
+    means = np.stack([mean_of(one.samples.time, one.samples.value, edges) for one in together])
     apart = _apart(means, POINTS, PAIR)
     if apart is not None:
         row, share = apart
         _blame(together, means, row)
         value, peers = np.nanmean(means[row]), np.nanmean(np.nanmedian(np.delete(means, row, axis=0), axis=0))
         return Lag(together[row], "utilization", float(value), float(peers), share)
-    return _slower(together, means)
+    return _slower(together, means, edges)
 
 
 def _apart(means: Matrix, least: float, pair: float, *, below: bool = False) -> tuple[int, float] | None:
@@ -126,17 +138,13 @@ def _move(one: Shape, seconds: float) -> None:
         one.parts[name] *= left
 
 
-def _slower(together: Sequence[Shape], means: Matrix) -> Lag | None:
+def _slower(together: Sequence[Shape], means: Matrix, edges: Floats64) -> Lag | None:
     """Return the GPU whose clock, else whose power, is below that of its peers while all are busy."""
     for name, relative in RELATIVE.items():
         if not all(name in one.gpu.counters for one in together):
             continue
-        columns = [samples(one.gpu.counters[name]) for one in together]
-        if min(len(column) for column in columns) < LEAST:
-            continue
-        values = windows(columns)
-        if values.shape != means.shape:
-            continue
+        counters = [one.gpu.counters[name] for one in together]
+        values = np.stack([mean_of(one.time, one.value, edges) for one in counters])
         loaded = np.nanmin(means, axis=0) >= LOADED
         values = values[:, loaded]
         if not values.size or loaded.mean() < 0.5:
@@ -148,7 +156,7 @@ def _slower(together: Sequence[Shape], means: Matrix) -> Lag | None:
         row, share = apart
         value, peers = float(np.nanmean(values[row])), float(np.nanmedian(np.delete(values, row, axis=0)))
         busy = float(np.nanmean(means[row])) / 100
-        slow = max(1 - value / peers, 0.0) * busy * float(loaded.mean()) if peers > 0 else 0.0
+        slow = max(1 - (value / peers) ** SPEED[name], 0.0) * busy * float(loaded.mean()) if peers > 0 else 0.0
         return Lag(together[row], WORDS[name], value, peers, share, slow)
     return None
 

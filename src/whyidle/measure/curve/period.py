@@ -26,6 +26,8 @@ FOURTH: Final = (
 FALL: Final = 0.35  # of correlation, between no lag and the period: what only decays has no period
 FUNDAMENTAL: Final = 0.25  # of the strongest harmonic's power: less, and the lag is a multiple of something faster
 PEAK: Final = 0.55  # of the highest peak: where the period is no whole number of samples, its multiples are higher
+HARMONICS: Final = 20  # that are looked at: a lag that is no more than so many periods of something faster is caught
+CANDIDATES: Final = 12  # lags that are tried: the true one is among the shortest
 ALIASED: Final = 10  # samples per period, below which it may be an alias (method 3.2)
 DEEP: Final = (
     30.0  # points from the 5th to the 95th percentile: averaging leaves less than 15 of an alias of ten samples
@@ -60,15 +62,15 @@ def period(values: Values, interval_s: float, step_s: float | None = None) -> Pe
     n = len(x)
     if n < LEAST_SAMPLES * LEAST_CYCLES:
         return None
-    x -= np.linspace(0, 1, n) * np.polyfit(np.linspace(-1, 1, n), x, 1)[0] * 2
-    x -= x.mean()
+    ramp = np.linspace(-1, 1, n)
+    x -= x.mean() + ramp * ((ramp * x).sum() / (ramp * ramp).sum())
     size = 1 << (2 * n - 1).bit_length()
     power = np.abs(np.fft.rfft(x, size)) ** 2
     correlation = np.fft.irfft(power, size)[:n]
     if correlation[0] <= 0:
         return None
     correlation *= n / (n - np.arange(n)) / correlation[0]
-    for lag in _peaks(correlation, n):
+    for lag in _peaks(correlation, n)[:CANDIDATES]:
         found = _refined(power, size, lag)
         if found and _coherent(correlation, found):
             seconds = found * interval_s
@@ -100,7 +102,7 @@ def _refined(power: NDArray[np.float64], size: int, lag: int) -> float | None:
     before, here, after = power[best - 1 : best + 2]
     curved = before - 2 * here + after
     peak = best + (float(np.clip((before - after) / (2 * curved), -0.5, 0.5)) if curved < 0 else 0.0)
-    whole = range(2, (len(power) - 1) // max(best, 1) + 1)
+    whole = range(2, min((len(power) - 1) // best, HARMONICS) + 1)
     harmonics = [power[k * best - width : k * best + width + 1].max() for k in whole]
     if harmonics and power[best] < FUNDAMENTAL * max(harmonics):
         return None

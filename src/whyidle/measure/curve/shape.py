@@ -15,7 +15,7 @@ from whyidle.measure.curve.change import Change, change
 from whyidle.measure.curve.dips import Dips, look
 from whyidle.measure.curve.gpus import Gpu
 from whyidle.measure.curve.period import Period
-from whyidle.measure.curve.samples import Samples, at, runs
+from whyidle.measure.curve.samples import Samples, at, levels, runs
 
 ZERO: Final = 5.0  # percent: below it a sample is zero (method 3.2)
 LEAST: Final = 10  # samples: fewer have no shape
@@ -133,8 +133,8 @@ def _between(found: Shape, idle: np.ndarray, step_s: float | None) -> None:
     """Part the idle time between start and end."""
     body = found.body
     value, left = body.value, np.ones(len(body), bool)
-    low, middle, high = np.percentile(value, (5, 50, 95))
-    found.spread = (float(low), float(middle), float(high), float(value.std()))
+    low, middle, high = levels(value)
+    found.spread = (low, middle, high, float(value.std()))
     found.dips, found.period = look(body, step_s)
     if found.dips:
         found.parts["dip"] = float(idle[found.dips.mask].sum(dtype=np.float64))
@@ -158,7 +158,7 @@ def _kind(rest: np.ndarray) -> str:
     """Say how the idle time comes that is in no shape of its own."""
     if not len(rest):
         return "rest"
-    low, middle, high = np.percentile(rest, (5, 50, 95))
+    low, middle, high = levels(rest)
     if high < LOW:
         return "flat"
     if float(rest.std()) < STEADY or high - low < WIDE:

@@ -13,7 +13,7 @@ from whyidle.measure.curve import steps
 from whyidle.measure.curve.activity import activity
 from whyidle.measure.curve.change import Change, change
 from whyidle.measure.curve.gpus import Recorded
-from whyidle.measure.curve.peers import RELATIVE, WORDS, Lag
+from whyidle.measure.curve.peers import RELATIVE, SPEED, WORDS, Lag
 from whyidle.measure.curve.samples import at, samples
 from whyidle.measure.curve.shape import LEAST, PARTS, ZERO, Shape
 from whyidle.model.evidence import Series, Value
@@ -200,7 +200,7 @@ def _slowed(one: Shape) -> tuple[str, Change, float, int] | None:
             return None  # clocks are known not to shift: power then follows what runs
         lower = utilized[known][moved.at :] if moved.after < moved.before else utilized[known][: moved.at]
         factor = min(moved.before, moved.after) / max(moved.before, moved.after)
-        return WORDS[name], moved, float(lower.sum()) * (1 - factor), int(time[known][moved.at])
+        return WORDS[name], moved, float(lower.sum()) * (1 - factor ** SPEED[name]), int(time[known][moved.at])
     return None
 
 

@@ -32,6 +32,9 @@ class StepChange(Rule):
     busy = ("curve_slowed_share",)
 
     units = {"utilization": "%", "SM clock": " MHz", "power": " W"}
+    vague = Threshold(
+        0.5, "of confidence", source="power follows what runs, too: in a public run it halved with the phase"
+    )
     hot = Threshold(83, "°C", source="NVIDIA's data-center GPUs start to slow down between 83 and 90 °C")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
@@ -43,7 +46,7 @@ class StepChange(Rule):
         yield from self.finding(
             f"{counter[:1].upper()}{counter[1:]} shifts {moved} and stays, which costs up to {lost:.0%} of the curve.",
             lost_share=lost,
-            confidence=settle.sure(m),
+            confidence=settle.sure(m, self.vague if counter == "power" else 1.0),
             seen=f"{moved} after {m.get('curve_change_s', 0.0):.0f} s{degrees}",
             locations=m.one("curve_change_counter").locations,
             fixes=(
@@ -56,6 +59,8 @@ class StepChange(Rule):
 
     def _candidates(self, m: Measurements, counter: str) -> tuple[str, ...]:
         """Return the rules that look like this, the likeliest first."""
+        if counter == "power":
+            return ("hw.power_cap", "hw.thermal", "dist.straggler", "hw.gpu_shared")
         if counter != "utilization":
             heat = ("hw.thermal", "hw.power_cap")
             cool = m.get("temperature_c", self.hot) < self.hot
