@@ -138,6 +138,7 @@ def test_a_line_without_end_is_let_go():
         patch.setattr(table_rows, "BLOCK", 16)
         patch.setattr(table_rows, "LONGEST_LINE", 16)
         assert len(b"".join(lines(b"x" * 16 for _ in range(1000)))) < 100
+        assert next(lines([b"t,util\n1,2\n", *(b"x" * 16 for _ in range(1000))])) == b"t,util\n1,2\n"
 
 
 def test_a_header_is_split_as_rows_are():

@@ -12,7 +12,7 @@ from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.blocks import Blocks
 from whyidle.read.table import names as known
-from whyidle.read.table.curve import curve_of, with_damage
+from whyidle.read.table.curve import curve_of, still_there, with_damage
 from whyidle.read.table.gather import Collector, Layout
 from whyidle.read.table.opening import behind, header_in, opened
 from whyidle.read.table.rows import WHITESPACE, Cutter, split_line
@@ -42,9 +42,7 @@ class GenericCsv(Reader):
     def read(self, path: Path, progress: Progress | None = None) -> Curve:
         """Read the file; UnreadableError where it has no row with a time."""
         blocks = Blocks(path, progress)
-        curve = _read(blocks, path, blocks)
-        assert curve is not None, "sniffed"
-        return curve
+        return still_there(_read(blocks, path, blocks), path)
 
 
 def parse(content: bytes, path: Path) -> Curve | None:
