@@ -19,7 +19,6 @@ from whyidle.read.table.rows import WHITESPACE, Cutter, split_line
 from whyidle.read.table.times import DATE, way_of
 
 KEYS: Final = (
-    ("pid", known.PID),
     ("instance", known.INSTANCE),
     ("host", known.HOST),
     ("device", known.DEVICE),
@@ -91,10 +90,16 @@ def _with_points(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield piece.replace(b",", b".")
 
 
-def layout_of(header: list[str], rows: list[list[bytes]], prefer_mib: bool = False) -> Layout:
-    """Return which columns are read. Of several times a date is preferred, then seconds since 1970, then the rest."""
+def layout_of(header: list[str], rows: list[list[bytes]], query: bool = False) -> Layout:
+    """Return which columns are read. Of several times a date is preferred, then seconds since 1970, then the rest.
+
+    Args:
+        header: names of the columns.
+        rows: some rows, which tell how times are written.
+        query: nvidia-smi wrote it: memory is in MiB, and a name is that of the GPU.
+    """
     words = [known.plain(cell) for cell in header]
-    values = known.one_each([known.meaning_of(cell, prefer_mib) for cell in header])
+    values = known.one_each([known.meaning_of(cell, query) for cell in header])
     keys: dict[str, int] = {}
     for name, pattern in KEYS:
         index = next((i for i, word in enumerate(words) if i not in values and pattern.fullmatch(word)), None)
@@ -106,7 +111,7 @@ def layout_of(header: list[str], rows: list[list[bytes]], prefer_mib: bool = Fal
         keys.pop("uuid", None)
     time, way, unit = _time(words, rows, set(values))
     day = _day(words, rows) if way == "clock" else None
-    model = next((i for i, word in enumerate(words) if known.MODEL.fullmatch(word) and i != keys.get("host")), None)
+    model = next((i for i, word in enumerate(words) if known.MODEL.fullmatch(word) or (word == "name" and query)), None)
     return Layout(values, time, day, way, unit, keys, model)
 
 

@@ -22,7 +22,12 @@ COUNTERS: Final = re.compile(
     r"(?: \[[^\]]*\])?"
 )
 STAMP: Final = rb"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}"
-BARE: Final = re.compile(rb"\s*(?:" + STAMP + rb"\s*,|(?:[^,\n]*,)*\s*\d+ %\s*[,\r\n])")
+CELL: Final = rb"[ \t]*(?:[\d.]+(?: (?:%|MiB|W|MHz))?|0x[0-9a-fA-F]+|\[[^\],\n]*\]|P\d+|GPU-[\w-]+"
+    rb"|(?:NVIDIA|Tesla|GeForce)[^,\n]*)[ \t]*"
+# a first line without header: nvidia-smi's timestamp or a cell in %, and cells as it prints them
+BARE: Final = re.compile(
+    rb"(?=" + STAMP + rb"[ \t]*,|[^\n]*\d %[ \t]*[,\r\n])(?:" + STAMP + rb"|" + CELL + rb")(?:," + CELL + rb")+\r?\n"
+)
 UNIT: Final = re.compile(rb"(?:[\d.]+|\[[^\]]*\]) ?(%|MiB|W)?")
 RECORD_QUERY: Final = (
     "nvidia-smi --query-gpu=timestamp,index,utilization.gpu,utilization.memory,memory.used,power.draw,clocks.sm,"
@@ -68,7 +73,7 @@ def _read(blocks: Iterable[bytes], path: Path, file: Blocks | None = None) -> Cu
         at, header, delimiter = found
     lines = [split_line(line, delimiter) for line in first[at : at + (1 << 16)].splitlines()[:20]]
     rows = [row for row in lines if len(row) == len(header)]
-    layout = layout_of(header, rows, prefer_mib=True)
+    layout = layout_of(header, rows, query=True)
     cutter = Cutter(delimiter, len(header), header=tuple(cell.encode() for cell in header))
     curve = curve_of(
         behind(pieces, at),
