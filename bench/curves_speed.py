@@ -31,8 +31,18 @@ before = cpu()
 print(json.dumps([cpu() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6]))
 """
 OURS = ("whyidle", "from whyidle.read import load", "run = load([path]); assert run.curves")
+# what is still to do on a table of text: times, numbers without their units, a table per GPU
+TO_CURVES = """
+run = pandas.read_csv(path, skipinitialspace=True)
+run["time"] = pandas.to_datetime(run["timestamp"])
+for name in run.columns[1:-1]:
+    if name != "host" and not pandas.api.types.is_numeric_dtype(run[name]):
+        run[name] = pandas.to_numeric(run[name].str.split(" ").str[0], errors="coerce")
+run = dict(list(run.groupby([name for name in run.columns if name in ("host", "gpu", "index")])))
+"""
 OTHERS = (
     ("pandas.read_csv", "pandas", "import pandas", "run = pandas.read_csv(path)"),
+    ("pandas, to curves", "pandas", "import pandas", TO_CURVES),
     (
         "numpy.genfromtxt",
         "numpy",

@@ -36,6 +36,8 @@ def test_a_table_of_our_own(tmp_path):
         ("_timestamp,util", "1767225600.25", "wall"),
         ("datetime,gpu util", "1/2/2026 3:04", "wall"),
         ("elapsed_ms,gpu_util", "1000", "relative"),
+        ("Timestamp (UTC),gpu_percent", "2026-01-02 03:04:05", "wall"),
+        ("metrics-daemon/timestamp,metrics-daemon/cuda:0 (gpu:0)/gpu_utilization (%)/mean", "1767225600.25", "wall"),
         ("_runtime,gpu_util", "7", "relative"),
     ],
 )

@@ -98,6 +98,12 @@ def test_without_header_the_unit_tells_the_column(tmp_path):
     assert "the only column in % is taken as utilization.gpu" in curve.warnings[0]
 
 
+@pytest.mark.parametrize("line", ["epoch 1, 45 %, loss 0.5", "2026/01/02 03:04:05.000, INFO: 45 %, 3 MiB"])
+def test_a_log_is_not_taken_for_it(tmp_path, line):
+    with pytest.raises(WhyIdleError, match="no format that whyidle knows"):
+        curve_in(tmp_path, f"{line}\n" * 3)
+
+
 @pytest.mark.parametrize("row", ["2026/01/02 03:04:05.000, 0, 45, 1000", "2026/01/02 03:04:05.000, 0, 45 %, 10 %"])
 def test_without_header_and_unit_it_is_refused(tmp_path, row):
     with pytest.raises(WhyIdleError, match="nothing tells which column") as told:

@@ -138,6 +138,7 @@ def test_a_line_without_end_is_let_go():
         patch.setattr(table_rows, "BLOCK", 16)
         patch.setattr(table_rows, "LONGEST_LINE", 16)
         assert len(b"".join(lines(b"x" * 16 for _ in range(1000)))) < 100
+        assert next(lines([b"t,util\n1,2\n", *(b"x" * 16 for _ in range(1000))])) == b"t,util\n1,2\n"
 
 
 def test_a_header_is_split_as_rows_are():
@@ -220,6 +221,10 @@ def test_time_of_day():
         ("run 7 - system.gpu.12.gpu", "utilization_percent", 12),
         ("system/gpu_1_utilization_percentage", "utilization_percent", 1),
         ("GPUUtilization", "utilization_percent", None),
+        ("gpu_percent", "utilization_percent", None),
+        ("GPU Util (%)", "utilization_percent", None),
+        ("metrics-daemon/cuda:0 (gpu:2)/gpu_utilization (%)/mean", "utilization_percent", 2),
+        ("metrics-daemon/cuda:0 (gpu:2)/memory_used (MiB)/mean", "memory_used_bytes", 2),
         ("utilization.memory [%]", "memory_utilization_percent", None),
         ("memory.used [MiB]", "memory_used_bytes", None),
         ("system/gpu_0_memory_usage_megabytes", "memory_used_bytes", 0),
@@ -238,7 +243,19 @@ def test_headers_are_understood(header, name, device):
 
 @pytest.mark.parametrize(
     "header",
-    ["cpu", "cpu_util", "kv_cache_usage_pct", "loss", "fan.speed [%]", "clocks.mem [MHz]", "%util", "usage", ""],
+    [
+        "cpu",
+        "cpu_util",
+        "kv_cache_usage_pct",
+        "loss",
+        "fan.speed [%]",
+        "clocks.mem [MHz]",
+        "%util",
+        "usage",
+        "gpu",
+        "name",
+        "",
+    ],
 )
 def test_what_is_not_of_a_gpu_is_not_taken_for_it(header):
     assert meaning_of(header) is None

@@ -10,7 +10,7 @@ from typing import Final
 from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.blocks import Blocks
-from whyidle.read.table.curve import curve_of, with_damage
+from whyidle.read.table.curve import curve_of, still_there, with_damage
 from whyidle.read.table.gather import Collector, Layout
 from whyidle.read.table.names import MIB, Meaning
 from whyidle.read.table.opening import LINES_BEFORE, behind, opened
@@ -50,9 +50,7 @@ class Dmon(Reader):
     def read(self, path: Path, progress: Progress | None = None) -> Curve:
         """Read the file; UnreadableError where it has no row, or no column that is known."""
         blocks = Blocks(path, progress)
-        curve = _read(blocks, path, blocks)
-        assert curve is not None, "sniffed"
-        return curve
+        return still_there(_read(blocks, path, blocks), path)
 
 
 def parse(content: bytes, path: Path) -> Curve | None:

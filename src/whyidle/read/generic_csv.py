@@ -12,14 +12,13 @@ from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.blocks import Blocks
 from whyidle.read.table import names as known
-from whyidle.read.table.curve import curve_of, with_damage
+from whyidle.read.table.curve import curve_of, still_there, with_damage
 from whyidle.read.table.gather import Collector, Layout
 from whyidle.read.table.opening import behind, header_in, opened
 from whyidle.read.table.rows import WHITESPACE, Cutter, split_line
 from whyidle.read.table.times import DATE, way_of
 
 KEYS: Final = (
-    ("pid", known.PID),
     ("instance", known.INSTANCE),
     ("host", known.HOST),
     ("device", known.DEVICE),
@@ -42,9 +41,7 @@ class GenericCsv(Reader):
     def read(self, path: Path, progress: Progress | None = None) -> Curve:
         """Read the file; UnreadableError where it has no row with a time."""
         blocks = Blocks(path, progress)
-        curve = _read(blocks, path, blocks)
-        assert curve is not None, "sniffed"
-        return curve
+        return still_there(_read(blocks, path, blocks), path)
 
 
 def parse(content: bytes, path: Path) -> Curve | None:
@@ -93,10 +90,16 @@ def _with_points(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield piece.replace(b",", b".")
 
 
-def layout_of(header: list[str], rows: list[list[bytes]], prefer_mib: bool = False) -> Layout:
-    """Return which columns are read. Of several times a date is preferred, then seconds since 1970, then the rest."""
+def layout_of(header: list[str], rows: list[list[bytes]], query: bool = False) -> Layout:
+    """Return which columns are read. Of several times a date is preferred, then seconds since 1970, then the rest.
+
+    Args:
+        header: names of the columns.
+        rows: some rows, which tell how times are written.
+        query: nvidia-smi wrote it: memory is in MiB, and a name is that of the GPU.
+    """
     words = [known.plain(cell) for cell in header]
-    values = known.one_each([known.meaning_of(cell, prefer_mib) for cell in header])
+    values = known.one_each([known.meaning_of(cell, query) for cell in header])
     keys: dict[str, int] = {}
     for name, pattern in KEYS:
         index = next((i for i, word in enumerate(words) if i not in values and pattern.fullmatch(word)), None)
@@ -108,7 +111,7 @@ def layout_of(header: list[str], rows: list[list[bytes]], prefer_mib: bool = Fal
         keys.pop("uuid", None)
     time, way, unit = _time(words, rows, set(values))
     day = _day(words, rows) if way == "clock" else None
-    model = next((i for i, word in enumerate(words) if known.MODEL.fullmatch(word) and i != keys.get("host")), None)
+    model = next((i for i, word in enumerate(words) if known.MODEL.fullmatch(word) or (word == "name" and query)), None)
     return Layout(values, time, day, way, unit, keys, model)
 
 

@@ -12,7 +12,7 @@ from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.blocks import Blocks
 from whyidle.read.generic_csv import layout_of
-from whyidle.read.table.curve import curve_of, with_damage
+from whyidle.read.table.curve import curve_of, still_there, with_damage
 from whyidle.read.table.gather import Collector
 from whyidle.read.table.opening import behind, header_in, opened
 from whyidle.read.table.rows import Cutter, split_line
@@ -22,7 +22,12 @@ COUNTERS: Final = re.compile(
     r"(?: \[[^\]]*\])?"
 )
 STAMP: Final = rb"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}"
-BARE: Final = re.compile(rb"\s*(?:" + STAMP + rb"\s*,|(?:[^,\n]*,)*\s*\d+ %\s*[,\r\n])")
+CELL: Final = rb"[ \t]*(?:[\d.]+(?: (?:%|MiB|W|MHz))?|0x[0-9a-fA-F]+|\[[^\],\n]*\]|P\d+|GPU-[\w-]+"
+    rb"|(?:NVIDIA|Tesla|GeForce)[^,\n]*)[ \t]*"
+# a first line without header: nvidia-smi's timestamp or a cell in %, and cells as it prints them
+BARE: Final = re.compile(
+    rb"(?=" + STAMP + rb"[ \t]*,|[^\n]*\d %[ \t]*[,\r\n])(?:" + STAMP + rb"|" + CELL + rb")(?:," + CELL + rb")+\r?\n"
+)
 UNIT: Final = re.compile(rb"(?:[\d.]+|\[[^\]]*\]) ?(%|MiB|W)?")
 RECORD_QUERY: Final = (
     "nvidia-smi --query-gpu=timestamp,index,utilization.gpu,utilization.memory,memory.used,power.draw,clocks.sm,"
@@ -42,9 +47,7 @@ class SmiQuery(Reader):
     def read(self, path: Path, progress: Progress | None = None) -> Curve:
         """Read the file; UnreadableError where it has no row, or nothing tells what its columns are."""
         blocks = Blocks(path, progress)
-        curve = _read(blocks, path, blocks)
-        assert curve is not None, "sniffed"
-        return curve
+        return still_there(_read(blocks, path, blocks), path)
 
 
 def parse(content: bytes, path: Path) -> Curve | None:
@@ -70,7 +73,7 @@ def _read(blocks: Iterable[bytes], path: Path, file: Blocks | None = None) -> Cu
         at, header, delimiter = found
     lines = [split_line(line, delimiter) for line in first[at : at + (1 << 16)].splitlines()[:20]]
     rows = [row for row in lines if len(row) == len(header)]
-    layout = layout_of(header, rows, prefer_mib=True)
+    layout = layout_of(header, rows, query=True)
     cutter = Cutter(delimiter, len(header), header=tuple(cell.encode() for cell in header))
     curve = curve_of(
         behind(pieces, at),

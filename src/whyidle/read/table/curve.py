@@ -23,6 +23,7 @@ from whyidle.read.table.turns import TOGETHER, in_turn, told_apart
 
 _Column = TypeVar("_Column", Ints, Floats64)
 
+MOST_JUMPS: Final = 3  # of a clock by an hour, in one recording; rows with more are in no order at all
 ALWAYS: Final = frozenset({"utilization_percent", "process_utilization_percent"})  # kept where nothing was measured
 
 
@@ -178,7 +179,12 @@ def _in_order(time: Ints, collector: Collector, odd: Odd) -> tuple[Ints, Ints | 
         if collector.layout.way == "clock" and collector.layout.day is None and step[fall] < -DAY // 2:
             shift[fall + 1 :] += DAY
             odd.midnights += 1
-        elif not collector.zone and collector.clock == "wall" and abs(step[fall] + HOUR) < max(5 * usual, 60 * SECOND):
+        elif (
+            len(falls) <= MOST_JUMPS
+            and not collector.zone
+            and collector.clock == "wall"
+            and abs(step[fall] + HOUR) < max(5 * usual, 60 * SECOND)
+        ):
             shift[fall + 1 :] += HOUR
             odd.back.append(int(time[fall]))
     time = time + shift
@@ -188,6 +194,13 @@ def _in_order(time: Ints, collector: Collector, odd: Odd) -> tuple[Ints, Ints | 
     kept = np.concatenate([[True], np.diff(time) > 0])
     odd.duplicates += int(np.count_nonzero(~kept))
     return time[kept], order[kept]
+
+
+def still_there(curve: Curve | None, path: Path) -> Curve:
+    """Return the curve of a file that was recognised; UnreadableError where it is another file by now."""
+    if curve is None:
+        raise UnreadableError(path, "it has changed since it was looked at.", "Try again.", damaged=True)
+    return curve
 
 
 def with_damage(curve: Curve, file: Blocks | None) -> Curve:

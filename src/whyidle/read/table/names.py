@@ -91,7 +91,7 @@ REASONS: Final = {  # NVML's nvmlClocksEventReason*, which nvidia-smi also print
 }  # fmt: skip
 
 TIME: Final = re.compile(
-    r"timestamps?( (?P<unit>s|sec|ms|us|ns))?|t|ts|(date ?)?time( (utc|stamp|local))?"
+    r"(.* )?timestamps?( (utc|local|(?P<unit>s|sec|ms|us|ns)))?|t|ts|((date|local|utc) ?)?time( (utc|stamp|local))?"
     r"|time( in)?( (?P<unit2>s|sec|seconds|ms|us|ns))?"
     r"|date|datetime|epoch( (?P<unit3>s|ms|us|ns))?|unix( ?time)?|unixtime|wall ?time|created at|when"
 )
@@ -105,9 +105,8 @@ DEVICE: Final = re.compile(
 )
 UUID: Final = re.compile(r"((gpu|device) )?(uuid|serial|pci bus id|bus id)|pci bus")
 HOST: Final = re.compile(r"host|host ?name|node|node ?name|machine|server|worker|instance( id)?")
-MODEL: Final = re.compile(r"name|(gpu|device|product) name|model( ?name)?")
+MODEL: Final = re.compile(r"(gpu|device|product) name|model( ?name)?")
 INSTANCE: Final = re.compile(r"mig|mig (id|index|profile|uuid)|gi( id)?|gpu i id|gpu instance( id)?")
-PID: Final = re.compile(r"pid|process id")
 _SHARE_WORDS: Final = re.compile(r"\b(share|ratio|frac|fraction)\b")
 _PERCENT_WORDS: Final = re.compile(r"\b(percent|percentage|pct|perc)\b|%")
 _UNIT_WORDS: Final = (
@@ -122,8 +121,9 @@ _ALL_UNITS: Final = re.compile(
     r"\b(percent|percentage|pct|perc|share|ratio|frac|fraction|mib|mb|mebibytes|megabytes|gib|gb|gigabytes|kib|kb|bytes?"
     r"|watts?|milliwatts?|w|mw|mhz|ghz|celsius|c|b)\b"
 )
-# One column per GPU: W&B's "system.gpu.0.gpu", MLflow's "system/gpu_0_utilization_percentage", "gpu0_util".
-_NUMBERED: Final = re.compile(r"^(?:.* - )?(?:system )?(?:gpu|cuda|device) ?(?P<device>\d{1,3})(?: (?P<rest>.*))?$")
+# One column per GPU: W&B's "system.gpu.0.gpu", MLflow's "system/gpu_0_utilization_percentage", "gpu0_util", nvitop's
+# "metrics-daemon/cuda:0 (gpu:0)/gpu_utilization (%)/mean".
+_NUMBERED: Final = re.compile(r"^(?:.* )?(?:gpu|cuda|device) ?(?P<device>\d{1,3})(?: (?P<rest>.*))?$")
 _NUMBER_LAST: Final = re.compile(r"(?P<rest>(?:gpu )?(?:util|utili[sz]ation)(?: gpu)?) ?(?P<device>\d{1,3})")
 _WANDB: Final = {  # what W&B writes behind the number; "" is not read
     "gpu": "utilization_percent",
@@ -157,16 +157,18 @@ def meaning_of(header: str, prefer_mib: bool = False) -> Meaning | None:
 def _counter(header: str, words: str, prefer_mib: bool) -> Meaning | None:
     share = _is_share(header)
     factor = next((size for unit, size in _UNIT_WORDS if unit.search(words)), 0.0)
-    bare = " ".join(_ALL_UNITS.sub(" ", words).split())
+    bare = _bare(words)
     device = None
     if match := _NUMBERED.match(words):
         device = int(match["device"])
         rest = match["rest"] or ""
         if rest in _WANDB:
             return Meaning(_WANDB[rest], factor or 1.0, device, 0, share=False) if _WANDB[rest] else None
-        bare = " ".join(_ALL_UNITS.sub(" ", rest).split()) or "gpu util"
+        bare = _bare(rest) or "gpu util"
     elif match := _NUMBER_LAST.fullmatch(bare):
         device, bare = int(match["device"]), match["rest"]
+    if bare == "gpu" and share is not None:  # "gpu_percent"
+        bare = "gpu util"
     found = next(((name, rank) for pattern, name, rank in _PATTERNS if pattern.fullmatch(bare)), None)
     if found is None:
         return None
@@ -178,6 +180,11 @@ def _counter(header: str, words: str, prefer_mib: bool) -> Meaning | None:
     if name.endswith("_share") and share is False:
         factor = 0.01
     return Meaning(name, factor or 1.0, device, rank, share)
+
+
+def _bare(words: str) -> str:
+    """Return the words without units, and without that it is a mean."""
+    return re.sub(r" (mean|avg|average|last)$", "", " ".join(_ALL_UNITS.sub(" ", words).split()))
 
 
 def _is_share(header: str) -> bool | None:

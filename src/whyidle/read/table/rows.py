@@ -27,19 +27,19 @@ def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     size = 0
     first = True
     for block in blocks:
-        piece = block.removeprefix(BYTE_ORDER_MARK) if first else block
+        pending.append(block.removeprefix(BYTE_ORDER_MARK) if first else block)
+        size += len(block)
         first = False
-        cut = piece.rfind(b"\n") + 1
-        size += len(piece)
-        if size < BLOCK or not cut:
-            pending.append(piece)
-            if not cut and size > BLOCK + LONGEST_LINE:  # no line break for so long: this is no table
-                pending, size = [], 0
+        if size < BLOCK:
             continue
-        yield b"".join([*pending, piece[:cut]])
-        pending, size = [piece[cut:]], len(piece) - cut
-    if left := b"".join(pending):
-        yield left if left.endswith(b"\n") else left + b"\n"
+        joined = b"".join(pending)
+        cut = joined.rfind(b"\n") + 1
+        if cut:
+            yield joined[:cut]
+        left = joined[cut:] if len(joined) - cut <= LONGEST_LINE else b""
+        pending, size = [left], len(left)
+    if last := b"".join(pending):
+        yield last if last.endswith(b"\n") else last + b"\n"
 
 
 def split_line(line: bytes, delimiter: bytes) -> list[bytes]:
