@@ -50,7 +50,7 @@ def null(rng, kind, n):
 
 
 def false_periods(count, seed=1):
-    """Print how many periods are claimed where there is none, or only aliased steps."""
+    """Return curves by kind, and of how many a period is claimed, or told as possibly aliased, though there is none."""
     rng, told, claimed, of = np.random.default_rng(seed), Counter(), Counter(), Counter()
     kinds = ("white", "AR(1)", "random walk", "shot noise", "aliased, window 1 s", "aliased, window 1/6 s")
     for i in range(count):
@@ -66,14 +66,24 @@ def false_periods(count, seed=1):
         of[kind] += 1
         told[kind] += found is not None
         claimed[kind] += found is not None and not found.aliased
+    return of, claimed, told
+
+
+def false_share(count, seed=1):
+    """Return the share of null and aliased curves of which a period is claimed."""
+    return false_periods(count, seed)[1].total() / count
+
+
+def show_false(count):
+    of, claimed, told = false_periods(count)
     print(f"{'false periods of':24} {'curves':>7} {'claimed':>8} {'told as possibly aliased':>25}")
-    for kind in kinds:
+    for kind in of:
         print(f"{kind:24} {of[kind]:7} {claimed[kind] / of[kind]:8.1%} {(told[kind] - claimed[kind]) / of[kind]:25.1%}")
-    print(f"{'all':24} {count:7} {sum(claimed.values()) / count:8.1%} {(told.total() - claimed.total()) / count:25.1%}")
+    print(f"{'all':24} {count:7} {claimed.total() / count:8.1%} {(told.total() - claimed.total()) / count:25.1%}")
 
 
 def true_periods(count, seed=2):
-    """Print how many periods of five samples and more are found, to 5%."""
+    """Return how many periods of five samples and more are found, found to 5%, and without doubt; and the missed."""
     rng, found, right, claimed = np.random.default_rng(seed), 0, 0, 0
     missed = Counter()
     for _ in range(count):
@@ -88,10 +98,18 @@ def true_periods(count, seed=2):
         claimed += good and not one.aliased
         if not good:
             missed["wrong" if one else "none", "5-6" if step < 6 else "6-10" if step < 10 else "10-"] += 1
-    print(
-        f"\ntrue periods of {count}: {found / count:.1%} found, {right / count:.1%} to 5%, {claimed / count:.1%} sure"
-    )
-    print("missed by samples per period:", dict(missed))
+    return found, right, claimed, missed
+
+
+def true_share(count, seed=2):
+    """Return the share of true periods that are found to 5%."""
+    return true_periods(count, seed)[1] / count
+
+
+def show_true(count):
+    found, right, sure, missed = true_periods(count)
+    print(f"\ntrue periods of {count}: {found / count:.1%} found, {right / count:.1%} to 5%, {sure / count:.1%} sure")
+    print("missed, by samples per period:", dict(missed))
 
 
 def cost(gpus, samples, interval):
@@ -124,8 +142,8 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     options = parser.parse_args()
     started = time.process_time()
-    false_periods(options.count)
-    true_periods(options.count)
+    show_false(options.count)
+    show_true(options.count)
     print(f"{time.process_time() - started:.1f} s of CPU\n")
     if not options.periods:
         cost(8, 86_400, 1.0)

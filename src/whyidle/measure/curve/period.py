@@ -36,6 +36,7 @@ EDGES: Final = 0.04  # of the samples between a quarter and three quarters, beyo
 SHARP: Final = 40  # samples per period from which steps would have to vary by less than 1.2% to be coherent aliased
 ALIAS_NEAR: Final = 0.15  # of the period: that near to the alias of known steps it is one (method 3.2)
 RESOLVED: Final = 2.5  # samples per step: above it steps are seen, not aliased
+QUANTUM: Final = 1.0  # points^2, variance: utilization is told in whole points
 MOST: Final = 16_384  # samples that are looked at, the last: the periods of longer curves are those of dips
 
 Values = NDArray[np.float32]
@@ -67,7 +68,7 @@ def period(values: Values, interval_s: float, step_s: float | None = None) -> Pe
     size = 1 << (2 * n - 1).bit_length()
     power = np.abs(np.fft.rfft(x, size)) ** 2
     correlation = np.fft.irfft(power, size)[:n]
-    if correlation[0] <= 0:
+    if correlation[0] < QUANTUM * n:
         return None
     correlation *= n / (n - np.arange(n)) / correlation[0]
     for lag in _peaks(correlation, n)[:CANDIDATES]:
