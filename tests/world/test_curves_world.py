@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from world.__main__ import main
 from world.curves import FILES, KINDS, asked, exporters, made, sampled, step_log, tables, write
-from world.curves.kinds import Frame, waiting
+from world.curves.kinds import Frame, disturbed, waiting
 from world.curves.sampling import PRODUCTS, Samples, read, times
 from world.curves.signal import Signal, joined
 from world.curves.training import Training
@@ -28,7 +28,13 @@ IDLE = ("startup", "sawtooth", "flat_low", "fluctuating", "correlated_dips", "id
 
 
 def job(step_s: float, wait: float, seconds: float = 600.0, gpus: int = 1, seed: int = 0) -> Training:
-    return waiting(Frame(seconds, 1.0, gpus, wait, np.random.default_rng(seed)), step_s, wait, jitter=0.02)
+    return waiting(Frame(seconds, 1.0, gpus, wait, np.random.default_rng(seed)), step_s, wait)
+
+
+def steady(step_s: float, wait: float) -> Training:
+    training = job(step_s, wait)
+    data, compute = np.full_like(training.data, wait * step_s), np.full_like(training.data, (1 - wait) * step_s)
+    return replace(training, startup_s=4.0, data=data, compute=compute)
 
 
 def seen(training: Training, window_s: float, seed: int = 0, gpu: int = 0) -> Samples:
@@ -64,10 +70,8 @@ def test_the_mean_of_the_samples_is_the_busy_share(step_s: float, wait: float, w
 
 def test_a_step_as_long_as_the_interval_is_always_seen_at_the_same_place() -> None:
     """The one case in which the mean of aliased samples is not the busy share: they are in step with the job."""
-    steady = waiting(Frame(120.0, 1.0, 1, 0.5, np.random.default_rng(0)), 1.0, 0.5, jitter=0.0)
-    steady = replace(steady, startup_s=4.0, data=np.full_like(steady.data, 0.5), compute=np.full_like(steady.data, 0.5))
     time = np.arange(5.0, 120.0)
-    told = read(steady, replace(H100, window_s=0.25), 0, time, np.random.default_rng(2)).utilization
+    told = read(steady(1.0, 0.5), replace(H100, window_s=0.25), 0, time, np.random.default_rng(2)).utilization
     assert len(set(told.tolist())) == 1
     assert abs(told.mean() / 100 - 0.5) > 0.3
 
@@ -83,11 +87,11 @@ def test_parts_of_a_ranks_time_are_all_of_it(kind: str) -> None:
 
 def test_steps_of_0_37_s_alias_at_1_hz() -> None:
     """1 / 0.37 s is 2.7 Hz; at 1 Hz that looks like 0.3 Hz: a period of 3.3 s that is none."""
-    samples = seen(waiting(Frame(600.0, 1.0, 1, 0.4, np.random.default_rng(0)), 0.37, 0.4, jitter=0.0), 1 / 6)
+    samples = seen(steady(0.37, 0.4), 1 / 6)
     values = samples.utilization[20:]
     assert values.std() > 30  # though the job never changes: a convincing, false curve
     assert values.mean() == pytest.approx(60, abs=4)
-    wide = seen(waiting(Frame(600.0, 1.0, 1, 0.4, np.random.default_rng(0)), 0.37, 0.4, jitter=0.0), 1.0)
+    wide = seen(steady(0.37, 0.4), 1.0)
     assert wide.utilization[20:].std() < 15
 
 
@@ -216,3 +220,11 @@ def test_samples_are_missing_now_and_then_and_never_out_of_order() -> None:
             assert np.all(np.diff(samples.time) > 0)
             assert np.nanmin(samples.utilization) >= 0
             assert np.nanmax(samples.utilization) <= 100
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_healthy_jobs_are_busy_whatever_disturbs_them(seed: int) -> None:
+    frame = Frame(1200.0, 1.0, 2, 0.0, np.random.default_rng(seed))
+    training = disturbed(frame, KINDS["healthy"].make(frame)).training
+    assert 0 < training.part("pause", 0) < 0.011
+    assert training.busy(0).mean > 0.96

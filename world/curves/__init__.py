@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from world.curves import exporters, step_log, tables
-from world.curves.kinds import KINDS, Frame, Kind, Made
+from world.curves.kinds import KINDS, Frame, Kind, Made, disturbed
 from world.curves.sampling import PRODUCTS, Product, Samples, read, times
 from world.curves.truth import accepted, shapes
 
@@ -32,6 +32,7 @@ FILES = {
     "cloudwatch": "metrics.json",
 }
 LOGGED = 0.4  # of the jobs have a log beside the curve
+DISTURBED = 0.5  # of the jobs that have no pauses of their own
 SCHEMA_VERSION = 1
 
 
@@ -85,7 +86,9 @@ def write(folder: Path, count: int, seed: int = 0) -> dict[str, Any]:
 
 def made(job: Asked, rng: Generator) -> Made:
     """Return the job as it runs."""
-    return job.kind.make(Frame(job.seconds, job.interval_s, job.gpus, job.severity, rng))
+    frame = Frame(job.seconds, job.interval_s, job.gpus, job.severity, rng)
+    plain = job.kind.make(frame)
+    return disturbed(frame, plain) if job.kind.part != "pause" and rng.random() < DISTURBED else plain
 
 
 def sampled(job: Asked, done: Made, rng: Generator) -> list[Samples]:

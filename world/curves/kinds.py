@@ -33,9 +33,12 @@ class Frame:
     def between(self, low: float, high: float) -> float:
         return float(self.rng.uniform(low, high))
 
-    def steps(self, step_s: float, jitter: float = 0.03) -> Floats:
-        """Return how long each rank computes in each step, (n, g), enough of them for the whole recording."""
-        n = int(1.2 * self.seconds / step_s) + 8
+    def steps(self, step_s: float) -> Floats:
+        """Return how long each rank computes in each step, (n, g), enough of them for the whole recording.
+
+        Steps of a job differ by 0.3% to 5%: the steadier, the longer their alias looks like a period.
+        """
+        n, jitter = int(1.2 * self.seconds / step_s) + 8, self.between(0.003, 0.05)
         each = step_s * np.maximum(1 + jitter * self.rng.normal(size=(n, 1)), 0.3)
         return np.asarray(each * (1 + 0.004 * self.rng.normal(size=(n, self.gpus))))
 
@@ -75,11 +78,23 @@ def plain(frame: Frame, compute: Floats, data: Floats | None = None, pause: Floa
     )  # fmt: skip
 
 
-def waiting(frame: Frame, step_s: float, share: float, jitter: float = 0.1) -> Training:
-    """Return a job of which every step waits for its batch for this share."""
-    compute = frame.steps((1 - share) * step_s)
+def waiting(frame: Frame, step_s: float, share: float) -> Training:
+    """Return a job of which every step waits for its batch for this share, on all ranks about as long."""
+    compute, jitter = frame.steps((1 - share) * step_s), frame.between(0.01, 0.15)
     noise = np.maximum(1 + jitter * frame.rng.normal(size=(len(compute), 1)), 0.1)
-    return plain(frame, compute, share * step_s * noise)
+    return plain(frame, compute, share * step_s * noise * (1 + 0.03 * frame.rng.normal(size=compute.shape)))
+
+
+def disturbed(frame: Frame, made: Made) -> Made:
+    """Return the job with what every real one has, too: it stops for 0.3 to 3 s every few minutes, below 1% in all."""
+    lasts = frame.between(0.3, 3.0)
+    at = np.arange(1, frame.seconds / (every := frame.between(110, 200) * lasts)) * every
+    steps = np.searchsorted(made.training.starts_s, at)
+    steps = steps[steps < len(made.training.pause)]
+    pause = made.training.pause.copy()
+    pause[steps] += lasts
+    by = {**dict.fromkeys(steps.tolist(), "checkpoint"), **made.training.paused_by}
+    return replace(made, training=replace(made.training, pause=pause, paused_by=by))
 
 
 def paused(frame: Frame, step_s: float, at: np.ndarray, lengths: Floats, by: str) -> Training:
@@ -113,7 +128,7 @@ def long_steps(frame: Frame) -> Made:
 
 
 def short_steps(frame: Frame) -> Made:
-    step = frame.between(0.1, 0.9)
+    step = frame.between(0.1, 1.4)
     return Made(waiting(frame, step, frame.severity), step, frame.severity * step)
 
 
