@@ -119,7 +119,8 @@ def _write(folder: Path, job: Asked) -> dict[str, Any]:
     (folder / FILES[job.table]).write_text(text, "utf-8")
     style = str(rng.choice(tuple(step_log.STYLES))) if rng.random() < LOGGED else None
     if style is not None:
-        log = step_log.write(done.training, style, stamped=bool(rng.integers(4)))
+        every = max(min(10, done.training.steps // 30), 1)
+        log = step_log.write(done.training, style, every=every, stamped=bool(rng.integers(4)))
         (folder / "train.log").write_text(log, "utf-8")
     return _truth(job, done, style)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from world.curves.signal import Floats
 from world.curves.tables import at
 from world.curves.training import Training
 
@@ -35,11 +36,18 @@ STYLES: Mapping[str, Line] = {"imagenet": imagenet, "detectron": detectron, "nan
 SAID = {"checkpoint": "Saving model checkpoint to out/step_{}", "evaluation": "***** Running Evaluation *****"}
 
 
+def _mean(values: Floats, style: str) -> Floats:
+    """Return what a trainer prints beside the last value: the mean so far, or of the last 20 (detectron2)."""
+    total = np.concatenate(([0.0], np.cumsum(values)))
+    first = np.maximum(np.arange(1, len(values) + 1) - 20, 0) if style == "detectron" else np.zeros(len(values), int)
+    return np.asarray((total[1:] - total[first]) / (np.arange(1, len(values) + 1) - first))
+
+
 def write(training: Training, style: str, *, every: int = 10, stamped: bool = True) -> str:
     """Return the log of rank 0: a line every so many steps, and one for each checkpoint and evaluation."""
     line, steps = STYLES[style], training.steps
     took, data = training.step_s[:steps], training.data[:steps, 0]
-    mean, data_mean = (np.cumsum(values) / np.arange(1, steps + 1) for values in (took, data))
+    mean, data_mean = _mean(took, style), _mean(data, style)
     ends = training.starts_s[:steps] + took
     out = []
     for i in sorted(set(range(0, steps, every)) | {i for i in training.paused_by if i < steps}):
