@@ -77,7 +77,9 @@ def lines(board: Score) -> Iterator[str]:
         said = "" if part.said is None else f"said {part.said:.2f}"
         first = f"first candidate right {rate(part.first)}"
         yield f"  {part.low:.2f}-{part.high:.2f}  {said:10} shape there {rate(part.right):20} {first}"
-    yield "wrong:"
+    yield "cause not named:"
+    yield from (f"  {one.truth['cause']:24} {wrong(one)}" for one in board.unnamed)
+    yield "shape wrong:"
     yield from (f"  {wrong(one)}" for one in board.wrong)
 
 

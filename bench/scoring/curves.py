@@ -24,7 +24,6 @@ LEAST = 0.02  # share of the time, below which a shape is nothing to speak of
 SEVERE = 0.2  # share of the time: shapes are to be right from here on
 SHAPES = "curve."
 NOTHING = "nothing"
-NO_SHAPE = ("curve.data_wait",)  # of a log, no shape of a curve
 EDGES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.61)
 CURVE_CONFIDENCE = 0.6
 
@@ -44,7 +43,7 @@ class Outcome:
     @property
     def shape(self) -> str:
         """Return the shape class in which most time is lost, else what is said first; "nothing" without a finding."""
-        shapes = [f for f in self.findings if f.rule.startswith(SHAPES) and f.rule not in NO_SHAPE]
+        shapes = [finding for finding in self.findings if finding.rule.startswith(SHAPES)]
         known = [finding.rule for finding in self.findings if finding.rule in self.truth["accepted"]]
         if not shapes:
             return known[0] if known else NOTHING
@@ -140,7 +139,8 @@ class Score:
     confidence_max: float
     calibration: tuple[Bin, ...]
     confusion: dict[str, Counter[str]]
-    wrong: tuple[Outcome, ...]
+    wrong: tuple[Outcome, ...]  # of the severe ones, by shape
+    unnamed: tuple[Outcome, ...]  # of the severe ones, whose cause is neither finding nor candidate
     cpu_s: float
 
 
@@ -173,6 +173,7 @@ def score(outcomes: Sequence[Outcome]) -> Score:
         calibration=tuple(_bins(outcomes)),
         confusion=_confusion(severe + well),
         wrong=tuple(one for one in severe if not one.is_right),
+        unnamed=tuple(one for one in caused if not one.names_cause),
         cpu_s=sum(one.cpu_s for one in outcomes),
     )  # fmt: skip
 

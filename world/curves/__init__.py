@@ -128,6 +128,9 @@ def _write(folder: Path, job: Asked) -> dict[str, Any]:
 def _truth(job: Asked, done: Made, style: str | None) -> dict[str, Any]:
     training, kind = done.training, job.kind
     window = 60.0 if job.interval_s == 60 else job.product.window_s
+    right = accepted(kind, done, job.interval_s, window)
+    if style in step_log.TELL_WAITS and kind.part == "data":
+        right.append("curve.data_wait")  # the log settles what the shape suggests
     steps, held = training.steps, shapes(kind, done, job.severity)
     return {
         "name": job.name,
@@ -142,7 +145,7 @@ def _truth(job: Asked, done: Made, style: str | None) -> dict[str, Any]:
         "severity": held[kind.shape] if kind.shape else 0.0,
         "shapes": held,
         "primary": kind.shape or None,
-        "accepted": accepted(kind, done, job.interval_s, window),
+        "accepted": right,
         "cause": kind.cause or None,
         "period_s": done.period_s,
         "step_time_s": float(np.median(training.step_s[:steps])) if steps else None,

@@ -33,6 +33,7 @@ def nanogpt(step: int, time_s: float, mean_s: float, data_s: float, data_mean_s:
 
 
 STYLES: Mapping[str, Line] = {"imagenet": imagenet, "detectron": detectron, "nanogpt": nanogpt}
+TELL_WAITS = {"imagenet", "detectron"}  # how long a step waited for its batch
 SAID = {"checkpoint": "Saving model checkpoint to out/step_{}", "evaluation": "***** Running Evaluation *****"}
 
 
