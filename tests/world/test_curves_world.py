@@ -228,3 +228,13 @@ def test_healthy_jobs_are_busy_whatever_disturbs_them(seed: int) -> None:
     training = disturbed(frame, KINDS["healthy"].make(frame)).training
     assert 0 < training.part("pause", 0) < 0.011
     assert training.busy(0).mean > 0.96
+
+
+def test_a_capped_gpu_draws_what_it_may() -> None:
+    training = KINDS["capped"].make(Frame(900.0, 1.0, 1, 0.3, np.random.default_rng(2))).training
+    samples = seen(training, 1.0)
+    late = samples.time > 500
+    assert samples.power_w[late].mean() == pytest.approx(samples.limit_w[late].mean(), rel=0.05)
+    assert samples.limit_w[late].mean() < 0.8 * H100.limit_w
+    assert samples.clock_mhz[late].mean() < 0.75 * H100.sm_clock_mhz
+    assert samples.utilization[late].mean() > 95

@@ -97,13 +97,18 @@ def disturbed(frame: Frame, made: Made) -> Made:
     return replace(made, training=replace(made.training, pause=pause, paused_by=by))
 
 
-def paused(frame: Frame, step_s: float, at: np.ndarray, lengths: Floats, by: str) -> Training:
-    """Return a job that pauses at these times of its own work (s, without pauses), each for so long."""
+def stopped(frame: Frame, step_s: float, at: Floats, lengths: Floats, by: str) -> Training:
+    """Return a job that stops at these times of its own work (s, without stops), each for so long.
+
+    `by` is what it stops for: a checkpoint or an evaluation after the step, else "" for a batch that does not come.
+    """
     compute = frame.steps(step_s)
-    pause = np.zeros(len(compute))
+    stop = np.zeros(len(compute))
     after = np.minimum(np.searchsorted(np.cumsum(compute.max(axis=1) * (1 + OWN_WAIT)), at), len(compute) - 1)
-    np.add.at(pause, after, lengths)
-    return replace(plain(frame, compute, pause=pause), paused_by=dict.fromkeys(after.tolist(), by) if by else {})
+    np.add.at(stop, after, lengths)
+    if not by:
+        return plain(frame, compute, OWN_WAIT * compute + stop[:, None])
+    return replace(plain(frame, compute, pause=stop), paused_by=dict.fromkeys(after.tolist(), by))
 
 
 def healthy(frame: Frame) -> Made:
@@ -148,14 +153,14 @@ def bursts(frame: Frame) -> Made:
 
 
 def pauses(by: str, least_s: float) -> Callable[[Frame], Made]:
-    """Return how to make jobs that pause at a regular interval."""
+    """Return how to make jobs that stop at a regular interval; without `by` for the first batch of an epoch."""
 
     def make(frame: Frame) -> Made:
         period = frame.between(min(max(6 * frame.interval_s, least_s), frame.seconds / 8), frame.seconds / 7)
         dip = frame.severity * period
         at = np.arange(1, frame.seconds / (period - dip)) * (period - dip)
         lengths = dip * np.maximum(1 + 0.05 * frame.rng.normal(size=len(at)), 0.2)
-        return Made(paused(frame, frame.between(0.15, 1.5), at, lengths, by), period, dip)
+        return Made(stopped(frame, frame.between(0.15, 1.5), at, lengths, by), period, dip)
 
     return make
 
@@ -167,7 +172,7 @@ def irregular(frame: Frame) -> Made:
     lengths = frame.rng.lognormal(0, 0.7, size=count)
     lengths *= frame.severity * frame.seconds / lengths.sum()
     at = frame.rng.uniform(0, (1 - frame.severity) * frame.seconds, size=count)
-    return Made(paused(frame, frame.between(0.15, 1.0), np.sort(at), lengths, ""), None, mean)
+    return Made(stopped(frame, frame.between(0.15, 1.0), np.sort(at), lengths, ""), None, mean)
 
 
 def small_kernels(frame: Frame) -> Made:
@@ -260,9 +265,9 @@ KINDS: Mapping[str, Kind] = {
         Kind("bursts", "curve.sawtooth", "input.workers_too_few", bursts, "data", intervals=FAST),
         Kind("checkpoint", "curve.sawtooth", "pause.checkpoint_sync", pauses("checkpoint", 60.0), "pause"),
         Kind("evaluation", "curve.sawtooth", "pause.evaluation", pauses("evaluation", 90.0), "pause"),
-        Kind("epochs", "curve.sawtooth", "input.worker_startup", pauses("epoch", 40.0), "pause"),
-        Kind("irregular", "curve.fluctuating", "input.storage", irregular, "pause", (1,)),
-        Kind("irregular_ranks", "curve.correlated_dips", "input.storage", irregular, "pause", (2, 4, 8),
+        Kind("epochs", "curve.sawtooth", "input.worker_startup", pauses("", 40.0), "data"),
+        Kind("irregular", "curve.fluctuating", "input.storage", irregular, "data", (1,)),
+        Kind("irregular_ranks", "curve.correlated_dips", "input.storage", irregular, "data", (2, 4, 8),
              also=("curve.fluctuating",)),
         Kind("small_kernels", "curve.hollow", "compute.underfilled", small_kernels, tables=("dcgm",)),
         Kind("fp32", "curve.hollow", "compute.fp32_no_tensorcore", fp32, tables=("dcgm",), least=0.3),

@@ -52,6 +52,7 @@ class Samples:
     memory_utilization: Floats  # percent, whole
     memory_mib: Floats
     power_w: Floats
+    limit_w: Floats
     clock_mhz: Floats
     temperature_c: Floats
     reasons: Floats  # bits
@@ -79,7 +80,12 @@ def read(training: Training, product: Product, gpu: int, time: Floats, rng: Gene
     started = time >= 0.6 * training.startup_s  # memory is taken before the first step
     held = np.where(turned, training.memory_after, training.memory)
     active = sm.over(before, time)
-    power = _power(active * clock**2, used, product, time, training.seconds)
+    reasons = np.where(turned, training.reason_after, training.reason)
+    work = 0.15 * used + active * clock**2  # of the power above idle
+    lowered = np.where(turned & (reasons == SW_POWER_CAP), 0.15 + training.sm * training.clock_after**2, 1.0)
+    limit = np.round(product.idle_w + (product.limit_w - product.idle_w) * lowered)
+    capped = (reasons == SW_POWER_CAP) & (used > 0)
+    power = _power(np.where(capped, lowered * used, np.minimum(work, 1.0)), product, time, training.seconds)
     return Samples(
         gpu,
         time,
@@ -87,24 +93,25 @@ def read(training: Training, product: Product, gpu: int, time: Floats, rng: Gene
         memory_utilization=np.round(100 * active * 0.4 + rng.uniform(0, 1, len(time)) * (active > 0)),
         memory_mib=np.where(started, np.round(held * product.memory_mib), 4.0),
         power_w=np.round(power + rng.normal(0, 0.01 * product.limit_w, len(time)), 2),
+        limit_w=limit,
         clock_mhz=np.round(np.where(used > 0, clock, 0.97) * product.sm_clock_mhz / 15) * 15,
         temperature_c=_temperature(power / product.limit_w, time, hot=turned & (training.reason_after == SW_THERMAL)),
-        reasons=np.where(used > 0, np.where(turned, training.reason_after, training.reason), IDLE).astype(np.float64),
+        reasons=np.where(used > 0, reasons, IDLE).astype(np.float64),
         busy=busy.over(before, time),
         sm=active,
         tensor=tensor.over(before, time),
     )
 
 
-def _power(work: Floats, used: Floats, product: Product, time: Floats, seconds: float) -> Floats:
-    """Return watts: what runs, followed by a sensor that takes about a second."""
-    target = product.idle_w + (product.limit_w - product.idle_w) * (0.15 * used + work)
+def _power(work: Floats, product: Product, time: Floats, seconds: float) -> Floats:
+    """Return watts: what runs (0 idle, 1 at the limit), followed by a sensor that takes about a second."""
+    target = product.idle_w + (product.limit_w - product.idle_w) * work
     follow = 1 - np.exp(-np.diff(time, prepend=max(time[0] - seconds / len(time), 0.0)))
     out, level = np.empty_like(target), float(target[0])
     for i, (goal, share) in enumerate(zip(target.tolist(), follow.tolist(), strict=True)):
         level += share * (goal - level)
         out[i] = level
-    return np.minimum(out, 1.02 * product.limit_w)
+    return out
 
 
 def _temperature(load: Floats, time: Floats, hot: NDArray[np.bool_]) -> Floats:

@@ -66,7 +66,7 @@ def query(gpus: Sequence[Samples], product: Product, *, units: bool) -> str:
             f"{at(one.time[i]):%Y/%m/%d %H:%M:%S}.{at(one.time[i]).microsecond // 1000:03d}, {one.gpu}, {product.name},"
             f" {_whole(one.utilization[i], '[N/A]')}{percent}, {_whole(one.memory_utilization[i], '[N/A]')}{percent},"
             f" {one.memory_mib[i]:.0f}{mib}, {product.memory_mib}{mib}, {one.power_w[i]:.2f}{watt},"
-            f" {product.limit_w:.2f}{watt}, {one.clock_mhz[i]:.0f}{mhz}, {product.sm_clock_mhz}{mhz},"
+            f" {one.limit_w[i]:.2f}{watt}, {one.clock_mhz[i]:.0f}{mhz}, {product.sm_clock_mhz}{mhz},"
             f" {one.temperature_c[i]:.0f}, 0x{int(one.reasons[i]):016x}\n"
         )
     return "".join(lines).replace("[N/A] %", "[N/A]")

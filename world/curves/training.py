@@ -27,7 +27,7 @@ class Training:
     data: Floats  # (n, g): waiting for the batch
     compute: Floats  # (n, g)
     pause: Floats  # (n,): after the step
-    paused_by: Mapping[int, str] = field(default_factory=dict)  # step -> checkpoint, evaluation or epoch
+    paused_by: Mapping[int, str] = field(default_factory=dict)  # step -> checkpoint or evaluation
     density: float = 1.0  # share of the computing in which a kernel runs
     sm: float = 0.85  # SM activity while a kernel runs
     tensor: float = 0.45  # tensor pipe activity while a kernel runs

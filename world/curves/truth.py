@@ -42,8 +42,12 @@ def accepted(kind: Kind, made: Made, interval_s: float, window_s: float) -> list
         return ["curve.fluctuating", *also]
     if kind.shape == "curve.flat_low" and made.period_s is not None and window_s < 2 * made.period_s:
         return ["curve.flat_low", "curve.fluctuating", *also]  # a window shorter than the step sees it busy, or not
-    if kind.shape == "curve.step_change" and kind.name == "cache_lost":
-        return ["curve.step_change", *also]
+    if (
+        kind.part == "data"
+        and kind.shape == "curve.step_change"
+        and window_s < 2 * float(np.median(made.training.step_s))
+    ):
+        return ["curve.step_change", "curve.fluctuating", *also]  # from then on such a window sees it busy, or not
     if kind.shape != "curve.sawtooth" or made.period_s is None:
         return [kind.shape, *also]
     resolved = made.period_s >= RESOLVED * interval_s and made.training.seconds >= CYCLES * made.period_s
