@@ -1,6 +1,7 @@
-"""The command line: simulate one job.
+"""The command line: simulate one job, or curves of many.
 
 python -m world --family gpt --fault sync.scalar_read=0.2 --ranks 8 --seed 3 --out runs/gpt
+python -m world curves runs/curves --count 200 --seed 3
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from world import CONTROLS, FAMILIES, FAULTS, GPUS, MISSPECIFIED, UnreachableError, simulate
+from world import CONTROLS, FAMILIES, FAULTS, GPUS, MISSPECIFIED, UnreachableError, curves, simulate
 
 EXAMPLES = """\
 examples:
@@ -20,6 +21,7 @@ examples:
   python -m world --family bert --control python_behind_the_queue --out runs/control
   python -m world --family cnn --gpu V100 --dialect 2021 --no-shapes --out runs/old
   python -m world --list
+  python -m world curves runs/curves --count 200 --seed 3
 
 The traces go to DIR, what is true of them to DIR.truth.json beside it.
 """
@@ -27,6 +29,9 @@ The traces go to DIR, what is true of them to DIR.truth.json beside it.
 
 def main(arguments: list[str] | None = None) -> int:
     """Simulate a job as the arguments say; return the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["curves"]:
+        return _curves(arguments[1:])
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.list:
@@ -62,6 +67,20 @@ def main(arguments: list[str] | None = None) -> int:
         )
     )
     print(f"world: wrote {given.out} and {given.out}.truth.json. Now: whyidle {given.out}", file=sys.stderr)
+    return 0
+
+
+def _curves(arguments: list[str]) -> int:
+    """Write counters of GPUs and logs of trainers for many long jobs."""
+    parser = argparse.ArgumentParser("python -m world curves", description=curves.__doc__)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a new one: a folder per job, and truth.json")
+    parser.add_argument("--count", type=_count, default=200, help="jobs, 1 to 10000; default: 200")
+    parser.add_argument("--seed", type=_seed, default=0, help="of all that is random; default: 0")
+    given = parser.parse_args(arguments)
+    if given.folder.exists() and (given.folder.is_file() or any(given.folder.iterdir())):
+        parser.error(f"{given.folder} is a file or not empty. Name a new folder.")
+    curves.write(given.folder, given.count, given.seed)
+    print(f"world: wrote {given.count} jobs and truth.json to {given.folder}.", file=sys.stderr)
     return 0
 
 
@@ -167,6 +186,10 @@ def _seed(text: str) -> int:
 
 def _steps(text: str) -> int:
     return _within(int(text), 4, 1000)
+
+
+def _count(text: str) -> int:
+    return _within(int(text), 1, 10_000)
 
 
 def _within(value: int, low: int, high: int) -> int:
