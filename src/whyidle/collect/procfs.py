@@ -44,6 +44,14 @@ def number(path: str | Path) -> int | None:
         return None
 
 
+def names(folder: str | Path) -> list[str]:
+    """Return the numbers that name what is in a folder, processes or threads, as text; empty if it cannot be read."""
+    try:
+        return [name for name in os.listdir(folder) if name.isdecimal()]  # noqa: PTH208  names, not paths
+    except OSError:
+        return []
+
+
 def fields(path: str | Path) -> dict[str, int]:
     """Return a file of lines like `name value` or `name: value kB` as numbers; lines of other kinds are left out."""
     found = {}

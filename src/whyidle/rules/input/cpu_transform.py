@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
-from whyidle.rules import waits
+from whyidle.rules import live, waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import late_workers, taken
 from whyidle.rules.input.late_workers import TRANSFORM, WAIT
@@ -31,8 +31,8 @@ class CpuTransform(Rule):
     GPU does as well.
     """
 
-    needs = ((WAIT, "batch_cpu_share", "job_cpu_share"),)
-    uses = ("look_site", "on_gpu", *late_workers.READ)
+    needs = ((WAIT, "batch_cpu_share", "job_cpu_share"), live.NEEDS)
+    uses = ("look_site", "on_gpu", *late_workers.READ, *live.READ)
     explains = ("data_wait",)
 
     confidence = Threshold(
@@ -52,6 +52,9 @@ class CpuTransform(Rule):
     residual = Threshold(0.3, "of the wait", source="judgement: reading and the cheap transforms remain")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, lambda batches: tuple(self._fixes(batches)))
+            return
         lost = late_workers.claimed(m, TRANSFORM)
         others = late_workers.undecided(m, TRANSFORM)
         workers = "the workers"

@@ -1,0 +1,1 @@
+"""Looks at what runs now: the GPUs of a machine, or one job."""
