@@ -18,6 +18,8 @@ class Asked:
     """The options of `whyidle watch`; times in s.
 
     Attributes:
+        last_s: what the verdict is on.
+        every_s: between two times that it is shown; None for 2 on a terminal, 60 elsewhere.
         once: look for `look_s`, say what was seen and end.
         format: terminal or json.
         price: US dollars per GPU-hour; None for the list price of each GPU.
@@ -34,6 +36,7 @@ class Asked:
     once: bool = False
     look_s: float = 5.0
     last_s: float = 300.0
+    every_s: float | None = None
     format: str = "terminal"
     color: bool = True
     price: float | None = None
@@ -59,6 +62,8 @@ class Asked:
         _within("--interval", self.interval_s, LEAST_INTERVAL_S, LONGEST_INTERVAL_S)
         _within("--for", self.look_s, self.interval_s, LONGEST_WINDOW_S)
         _within("--last", self.last_s, self.interval_s, LONGEST_WINDOW_S)
+        if self.every_s is not None:
+            _within("--every", self.every_s, self.interval_s, LONGEST_WINDOW_S)
         _within("--window", self.window_s, self.interval_s, LONGEST_WINDOW_S)
         _within("--grace", self.grace_s, 0.0, LONGEST_WINDOW_S)
         if not 0 < self.floor <= 1:
@@ -75,7 +80,9 @@ class Asked:
 
 def _within(option: str, seconds: float, least: float, most: float) -> None:
     if not (math.isfinite(seconds) and least <= seconds <= most):
-        raise WhyIdleError(f"{option} is {least:g} to {most:g} seconds, not {seconds:g}", f"{option} {max(least, 1):g}s")
+        raise WhyIdleError(
+            f"{option} is {least:g} to {most:g} seconds, not {seconds:g}", f"{option} {max(least, 1):g}s"
+        )
 
 
 def address(text: str) -> tuple[str, int]:
