@@ -68,7 +68,7 @@ def test_nothing_asked_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_verbs_that_work_are_listed() -> None:
-    assert set(verbs()) == {"cost", "demo", "diagnose", "explain", "run"}
+    assert set(verbs()) == {"cost", "demo", "diagnose", "explain", "run", "watch"}
 
 
 @pytest.mark.parametrize("arguments", [["trace.json"], ["diagnose", "trace.json"], ["--exit-zero", "trace.json"]])

@@ -236,14 +236,14 @@ def _crowd(m: Measurements, room: float) -> Answer:
 
 def _delayed(m: Measurements, room: float) -> Answer:
     share, taken = m.number("main_run_delay_share"), live_words.others(m)
+    used = m.get("job_cpu_share", 0.0)
     return Answer(
         late_workers.THREADS,
         min(share, room),
         _sure(m, COUNTED if taken else GUESSED),
         f"The training thread is ready to compute and gets no CPU {share:.0%} of the time.",
         f"in {m.number('live_s'):.0f} s it waits for a CPU {share:.0%} of the time and computes "
-        f"{m.get('main_cpu_share', 0.0):.0%}; the job uses {m.get('job_cpu_share', 0.0):.0%} of the CPUs that it may use"
-        + taken,
+        f"{m.get('main_cpu_share', 0.0):.0%}; the job uses {used:.0%} of the CPUs that it may use" + taken,
         candidates=() if "cpu_throttled_share" in m or taken else (late_workers.QUOTA,),
     )
 

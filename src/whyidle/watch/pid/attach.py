@@ -6,13 +6,14 @@ where it could see it.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from whyidle.collect.host import Host
 from whyidle.collect.machine import machine
-from whyidle.collect.processes import Processes
+from whyidle.collect.processes import Process, Processes
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Stack
 from whyidle.model.live import Live
@@ -54,13 +55,19 @@ class Watch:
         self._processes: Processes = job.processes(self._pid, self._warn, root)
         if self._pid not in self._processes.alive:
             raise WhyIdleError(f"process {pid} has just ended", job.FIND)
-        if job.runs_python(self._processes.alive, root) is False:
+        if job.runs_python(self._members(), root) is False:
             name = self._processes.alive[self._pid].stat.name
             raise WhyIdleError(f"neither process {pid} ({name}) nor what it started runs Python", job.FIND)
         self._host, self._machine = Host(root, self._pid), machine(root, self._pid)
         self._counted: dict[int, Counted] = {}
         self._gpus = JobGpus(self._processes.pids(), self._pid, root) if gpus else None
         self._stacks = Stacks(self._pid, seconds) if stacks else None
+
+    def _members(self) -> dict[int, Process]:
+        """Return the job's processes without us: whoever gives the shell that started both means the other."""
+        own = os.getpid() if self._root == Path("/") else -1
+        alive = self._processes.alive
+        return {pid: process for pid, process in alive.items() if own not in (pid, process.stat.parent)}
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
@@ -91,8 +98,8 @@ class Watch:
             if now >= next_look:
                 next_look = now + LOOK_S
                 self._look(now)
-            for pid in list(self._processes.alive)[:MOST_SAMPLED]:
-                self._counted[pid].sample()
+            for counted in [one for one in self._counted.values() if not one.ended][:MOST_SAMPLED]:
+                counted.sample()
             sleep(min(PAUSES_S[turn % len(PAUSES_S)], max(end - clock(), 0.0)))
             turn += 1
 
@@ -100,7 +107,7 @@ class Watch:
         """Find processes that came or went, and read the counters of all."""
         if self._counted:
             self._processes.look(round(now * 1e9))
-        for pid, process in self._processes.alive.items():
+        for pid, process in self._members().items():
             if pid not in self._counted or self._counted[pid].process is not process:
                 self._counted[pid] = Counted(process, now, self._root)
             else:
@@ -110,12 +117,13 @@ class Watch:
 
     def _live(self, seconds: float, stacks: Mapping[int, tuple[Stack, ...]], counters: Mapping[str, float]) -> Live:
         all_of_it = self._counted
+        gpus = self._gpus.close() if self._gpus else None
         with_device = {pid for pid, counted in all_of_it.items() if counted.opens_gpu()}
+        with_device |= gpus.ours if gpus else set()
         roles = job.roles({pid: counted.process for pid, counted in all_of_it.items()}, with_device, self._root)
         if not all(counted.moved for counted in all_of_it.values()):
             self._warn(HIDDEN_READS)
-        gpus = self._gpus.close() if self._gpus else None
-        on_gpu = bool(with_device) or bool(gpus and gpus.ours)
+        on_gpu = bool(with_device)
         unknown = not on_gpu and all(counted.opened is None for counted in all_of_it.values())
         return Live(
             pid=self._pid,

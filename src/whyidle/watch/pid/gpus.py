@@ -22,7 +22,7 @@ PATIENCE_S = 2.0  # for the driver, when the time is over
 class Seen:
     """What NVML told of the job's GPUs."""
 
-    ours: bool  # it named one of the job's processes
+    ours: frozenset[int]  # the job's processes on them, as far as it names them
     series: tuple[Series, ...] = ()
     names: dict[int, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -42,6 +42,7 @@ class JobGpus:
         self._job = job
         self._gpus = Gpus(self._warnings.append, root, procfs.environment(root, pid) or {})
         self._rows: list[tuple[int, tuple[nvml.Number, ...]]] = []
+        self._ours: set[int] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="whyidle GPUs", daemon=True)
         self._thread.start()
@@ -51,6 +52,8 @@ class JobGpus:
         while self._gpus.state == "ok" and not self._over.is_set():
             now = time.monotonic_ns()
             self._rows += [(now, row) for row in self._gpus.sample(self._job)]
+            named = [occupants or () for occupants in self._gpus.occupants().values()]
+            self._ours |= {one.pid for occupants in named for one in occupants} & set(self._job)
             self._over.wait(INTERVAL_S)
 
     def close(self) -> Seen:
@@ -58,19 +61,19 @@ class JobGpus:
         self._over.set()
         self._thread.join(PATIENCE_S)
         if self._thread.is_alive():
-            return Seen(False, warnings=("the GPU driver did not answer: what the GPUs do is not known",))
+            return Seen(frozenset(), warnings=("the GPU driver did not answer: what the GPUs do is not known",))
         rows = list(self._rows)
         facts = {fact["index"]: fact for fact in self._gpus.facts()}
         state = self._gpus.state
         self._gpus.close()
         if state != "ok":
-            return Seen(False, warnings=(f"what its GPU does was not seen: {state}",))
+            return Seen(frozenset(), warnings=(f"what its GPU does was not seen: {state}",))
         counted = nvml.COLUMNS.index("processes_of_job")
-        ours = {int(row[0] or 0) for _, row in rows if row[counted]}
-        shown = ours or {index for index, fact in facts.items() if fact["visible"] is not False}
+        on = {int(row[0] or 0) for _, row in rows if row[counted]}
+        shown = on or {index for index, fact in facts.items() if fact["visible"] is not False}
         series = tuple(one for index in sorted(shown) for one in _series(index, rows))
         names = {index: str(facts[index]["name"] or "unknown GPU") for index in shown if index in facts}
-        return Seen(bool(ours), series, names, tuple(self._warnings))
+        return Seen(frozenset(self._ours), series, names, tuple(self._warnings))
 
 
 def _series(index: int, rows: list[tuple[int, tuple[nvml.Number, ...]]]) -> list[Series]:
