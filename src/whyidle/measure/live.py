@@ -118,10 +118,12 @@ def _blocked(worker: LiveProcess) -> float | None:
 
     Without its stack only reads are known to be that: what sleeps in a queue may just have nothing to do.
     """
-    read = _doing(worker, "read")
-    if read is None or sum(stack.count for stack in worker.stacks) < LEAST_SAMPLES:
+    if _doing(worker, "read") is None:
+        return None
+    read = (_doing(worker, "read") or 0.0) + (_doing(worker, "socket") or 0.0)
+    if sum(stack.count for stack in worker.stacks) < LEAST_SAMPLES:
         return read
-    asleep = sum(_doing(worker, kind) or 0.0 for kind in ("read", "wait", "sleep", "other"))
+    asleep = sum(_doing(worker, kind) or 0.0 for kind in ("read", "socket", "wait", "sleep", "other"))
     computing = (worker.cpu_s or 0.0) + (worker.main_run_delay_s or 0.0)
     inside = _share(worker.stacks, _makes_batch) - computing / worker.seen_s
     return max(read, min(inside, asleep))

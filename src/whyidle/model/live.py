@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from whyidle.model.evidence import Series, Stack
 
-# What a thread was met doing, each sample one of them.
-DOINGS = ("run", "read", "wait", "sleep", "other")
+# What a thread was met doing, each sample one of them. Sockets also bring tensors from workers.
+DOINGS = ("run", "read", "socket", "wait", "sleep", "other")
 
 
 @dataclass(frozen=True, slots=True)

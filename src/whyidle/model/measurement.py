@@ -296,7 +296,7 @@ CATALOG: dict[str, Quantity] = {
     # a job that runs already, looked at from outside for some seconds; of the rank that waits longest, and of its workers
     "live_s": Quantity("s", "length of the look", LIVE),
     "live_main_waits_share": Quantity("of look", "the training process's main thread sleeps and no other thread of it computes, GPU busy or not", LIVE),
-    "live_main_read_share": Quantity("of look", "the main thread is in a read of a file or a socket, or waits for a page of one", LIVE),
+    "live_main_read_share": Quantity("of look", "the main thread is in a read of a file, or waits for a page of one", LIVE),
     "live_process_cpu_share": Quantity("of look", "some thread of the training process computes, at most", LIVE),
     "live_loader_wait_share": Quantity("of stacks", "the main thread waits in a DataLoader for its workers", LIVE_STACKS),
     "live_loader_fetch_share": Quantity("of stacks", "the main thread makes a batch itself (num_workers=0)", LIVE_STACKS),

@@ -35,6 +35,7 @@ SAME = (
 SIBLINGS = (late_workers.TOO_FEW, late_workers.TRANSFORM)
 ZERO, PYTHON = "input.workers_zero", "host.python_overhead"
 AT_WORK = Threshold(0.5, "of their time", source="judgement: workers that mostly wait for orders do not hold it up")
+WAITS = Threshold(0.05, "of look", source="judgement: medium severity; the counters' resolution is 10 ms")
 READS = Threshold(0.2, "of look", source="judgement: a checkpoint or a first import reads for some percent")
 COMPUTES = Threshold(0.7, "of look", source="judgement: the larger part, next to a GPU that rests")
 RESTS = Threshold(0.2, "of look", source="judgement: utilization is too coarse for less")
@@ -92,7 +93,7 @@ def answer(m: Measurements) -> Answer | None:
     waiting = min(m.number("live_main_waits_share"), room)
     if (told := _held_back(m, room)) is not None:
         return told
-    if m.number("live_workers") and _starved(m) and waiting > 0:
+    if m.number("live_workers") and _starved(m) and waiting >= WAITS:
         return _by_workers(m, waiting)
     fetching, delayed = m.get("live_loader_fetch_share", 0.0), m.get("main_run_delay_share", 0.0)
     if delayed >= late_workers.DELAYED and delayed > fetching and not _crowded(m):

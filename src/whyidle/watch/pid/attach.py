@@ -64,9 +64,10 @@ class Watch:
         self._stacks = Stacks(self._pid, seconds) if stacks else None
 
     def _members(self) -> dict[int, Process]:
-        """Return the job's processes without us: whoever gives the shell that started both means the other."""
-        own = os.getpid() if self._root == Path("/") else -1
-        alive = self._processes.alive
+        """Return the job's processes without us and py-spy: who gives the shell that started both means the other."""
+        alive, own = self._processes.alive, os.getpid()
+        if own not in alive or self._root != Path("/"):
+            return dict(alive)
         return {pid: process for pid, process in alive.items() if own not in (pid, process.stat.parent)}
 
     def _warn(self, text: str) -> None:

@@ -57,6 +57,8 @@ class Counted:
             path = files.target(self._root, self.process.pid, task.descriptor)
             if path is None or path.startswith("pipe:["):
                 doing = "wait"  # for another process: a queue of multiprocessing, a command
+            elif path.startswith("socket:["):
+                doing = "socket"
             else:
                 self._blocked[path] += 1
         self._doing[doing] += 1

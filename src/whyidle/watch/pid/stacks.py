@@ -23,7 +23,7 @@ LATE_S = 5.0  # that py-spy may take to write, when the time is over
 INSTALL = "py-spy is not installed: pip install py-spy"
 HEAD = re.compile(r'process (\d+):"')
 THREAD = re.compile(r"thread \([^)]*\)(?:: (.*))?$")
-FRAME = re.compile(r"^(.*) \((.*):(\d+)\)$")
+FRAME = re.compile(r"^(.*?) \((.*):(\d+)\)$")
 
 Frames = tuple[tuple[str, int, str], ...]
 

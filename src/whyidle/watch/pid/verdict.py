@@ -117,24 +117,17 @@ def _too_little(seen: Live) -> str:
 
 
 def _verdict(m: Measurements, findings: tuple[Finding, ...]) -> tuple[str, bool]:
-    """Return the answer in a sentence, and whether the job is judged."""
+    """Return the answer in a sentence, and whether the job is judged. Some seconds call no job healthy."""
     if findings:
         return findings[0].message, True
-    used = _utilization(m)
-    on_gpu = bool(m.one("on_gpu").value) if "on_gpu" in m else None
-    main, whole, waits = (
-        m.get("main_cpu_share", 0.0),
-        m.get("live_process_cpu_share", 0.0),
-        m.number("live_main_waits_share"),
-    )
+    used, on_gpu = _utilization(m), bool(m.one("on_gpu").value) if "on_gpu" in m else None
+    main, whole = m.get("main_cpu_share", 0.0), m.get("live_process_cpu_share", 0.0)
+    waits = m.number("live_main_waits_share")
     if used is not None and used >= UTILIZED:
-        return f"Healthy: NVML sees kernels {used:.0%} of the time, and nothing was seen to hold the job up.", True
-    doing = f"its main thread computes {main:.0%} of the time and sleeps {waits:.0%}"
+        return f"Nothing was seen to hold the job up: NVML sees kernels {used:.0%} of the time.", True
     if on_gpu is False and waits < MEDIUM and whole >= WORKS:
-        return (
-            f"Healthy: the job computes on CPUs {whole:.0%} of the time and waits for nothing outside; no GPU is used.",
-            True,
-        )
+        return f"Nothing was seen to hold the job up: it computes on CPUs {whole:.0%} of the time.", True
+    doing = f"its main thread computes {main:.0%} of the time and sleeps {waits:.0%}"
     if used is None and on_gpu is not False and waits < HEALTHY_IDLE:
         return f"Not judged: {doing}; what its GPU does was not seen.", False
     if max(whole, m.get("job_cpu_share", 0.0)) < IDLES and (used or 0.0) < IDLES:
