@@ -27,7 +27,7 @@ LOOK_S = 5.0
 Interval = Annotated[float, _seconds("--interval", "1s", "Between two samples.")]
 Last = Annotated[float, _seconds("--last", "5m", "What the verdict is on: the last minutes.")]
 Every = Annotated[
-    float | None, _seconds("--every", "2s, or 1m where nobody looks", "Between two times that it is shown.")
+    float | None, _seconds("--every", "2s; 1m where it is no terminal", "Between two times that it is shown.")
 ]
 Once = Annotated[bool, typer.Option("--once", help="Look for a few seconds, say what was seen, and end.")]
 For = Annotated[float | None, _seconds("--for", "5s, with --pid 15s", "How long --once and --pid look.")]
@@ -44,10 +44,14 @@ Alarm = Annotated[bool, typer.Option("--alarm", help="Say when a GPU idles, once
 Floor = Annotated[
     float,
     typer.Option(
-        "--floor", parser=numbers.share, metavar="SHARE", help="Idle is a mean utilization below.", show_default="15%"
+        "--floor",
+        parser=numbers.share,
+        metavar="SHARE",
+        help="An idle GPU's mean is lower.",
+        show_default="15%",
     ),
 ]
-Window = Annotated[float, _seconds("--window", "15m", "Over so long.")]
+Window = Annotated[float, _seconds("--window", "15m", "For so long it has to idle.")]
 Grace = Annotated[float, _seconds("--grace", "10m", "That a job may take until its first activity.")]
 Exempt = Annotated[
     list[str] | None,

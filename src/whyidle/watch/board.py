@@ -16,6 +16,7 @@ from whyidle.watch.verdict import Verdict, verdict
 from whyidle.watch.window import Seen, Window
 
 SECONDS_PER_HOUR = 3600.0
+MOST_PROCESSES = 256  # that are remembered before those that left the GPUs are forgotten
 MISSED = 2.0  # intervals after which the time between two samples was not watched
 
 
@@ -155,7 +156,8 @@ class Board:
         watched.pids, watched.renewed_s = pids, now_s
         watched.jobs = None if pids is None else self.jobs.of(pids, now_s)
         watched.exempt = bool(watched.jobs) and all(job.matches(self.asked.exempt) for job in watched.jobs or ())
-        self.jobs.forget({pid for one in self._gpus.values() for pid in one.pids or ()})
+        if len(self.jobs) > MOST_PROCESSES:
+            self.jobs.forget({pid for one in self._gpus.values() for pid in one.pids or ()})
 
     def status(self) -> tuple[Status, ...]:
         """Return what is said of each GPU, by index."""

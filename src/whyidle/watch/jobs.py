@@ -90,6 +90,9 @@ class Jobs:
             for key, group in grouped.items()
         )
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def forget(self, alive: Iterable[int]) -> None:
         """Forget processes that are on no GPU any more."""
         kept = set(alive)

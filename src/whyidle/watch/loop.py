@@ -57,7 +57,7 @@ class Watch:
         self._tell = tell
         self._host = host or socket.gethostname()
         self._start_s = self._due_s = self._show_s = clock.now_s()
-        self.board = Board(asked, jobs or Jobs(), self._start_s)
+        self.board = Board(asked, Jobs() if jobs is None else jobs, self._start_s)
         self._shapes = Shapes(self.board, self._host)
         self._lock = threading.Lock()  # the exporter asks from another thread
         self._snapshot: tuple[float, Sequence[Status]] | None = None

@@ -86,23 +86,27 @@ class Window:
         busy = rows[utilization >= ZERO_PERCENT]
         reasons = busy[:, REASONS]
         told = reasons[~np.isnan(reasons)].astype(np.int64)
-        clocks = busy[:, CLOCK][~np.isnan(busy[:, CLOCK])]
+        clocks = np.sort(busy[:, CLOCK][~np.isnan(busy[:, CLOCK])])
         return Seen(
             len(rows),
             len(known),
-            float(known.mean()) / 100,
-            float((known < ZERO_PERCENT).mean()),
-            float(np.median(clocks)) if len(clocks) else None,
-            float(((told & THERMAL) != 0).mean()) if len(told) else None,
-            float(((told & POWER_CAP) != 0).mean()) if len(told) else None,
+            float(known.sum()) / len(known) / 100,
+            np.count_nonzero(known < ZERO_PERCENT) / len(known),
+            float(clocks[len(clocks) // 2]) if len(clocks) else None,
+            np.count_nonzero(told & THERMAL) / len(told) if len(told) else None,
+            np.count_nonzero(told & POWER_CAP) / len(told) if len(told) else None,
             self._halves(),
         )
 
     def _halves(self) -> tuple[float, float] | None:
-        column = np.roll(self._rows[: len(self), UTILIZATION], -(self._count % max(len(self), 1)))
+        column = self._rows[: len(self), UTILIZATION]
+        oldest = self._count % len(self._time) if self._count > len(self._time) else 0
+        column = np.concatenate((column[oldest:], column[:oldest]))
         known = column[~np.isnan(column)] / 100
         middle = len(known) // 2
-        return (float(known[:middle].mean()), float(known[middle:].mean())) if middle else None
+        if not middle:
+            return None
+        return float(known[:middle].sum()) / middle, float(known[middle:].sum()) / (len(known) - middle)
 
     def series(self, node: str, device: int) -> tuple[Series, ...]:
         """Return it as a curve has it, oldest first; columns of which nothing is known are left out.

@@ -24,6 +24,8 @@ class CpuAffinity(Rule):
     that it is not storage that makes them late. Workers that compute get faster by as much as they get more CPUs,
     which bounds what is lost; so does the wait.
 
+    `whyidle watch --pid` tells it of a running job by the shares of the workers' whole time.
+
     ## When to ignore it
     The other CPUs belong to others: a share of the machine that a batch system gave on request.
     """

@@ -26,6 +26,9 @@ class CpuOversubscription(Rule):
     the workers' own waiting is hidden by the CPU time of their pools, some task of the machine does (PSI). What is
     lost is bounded by that waiting, by the wait for workers, and for the training thread by the idle time of the GPU.
 
+    `whyidle watch --pid` counts the threads of a running job that run or wait for a CPU. Where these are few and the
+    main thread still waits for a CPU, other programs have the CPUs, and it says so here, too.
+
     ## When to ignore it
     Threads sleep most of the time, as in many small environments: then the CPUs are not in use.
     """

@@ -26,6 +26,8 @@ class CpuQuota(Rule):
     for workers. To that comes the time in which the training thread was ready and got no CPU, as far as the GPU
     was idle.
 
+    `whyidle watch --pid` tells it of a running job by the same counter, over some seconds.
+
     ## When to ignore it
     The quota is what was paid for: then the loader and the threads have to fit into it.
     """

@@ -35,6 +35,8 @@ class PythonOverhead(Rule):
     which most of it passes is named, with the line at one end of it where that is known. Without a GPU that time is
     what it costs; on a GPU no more than the time in which NVML sees no kernel and no wait is known.
 
+    `whyidle watch --pid` tells it of a running job by a main thread that computes while NVML sees the GPU rest.
+
     ## When to ignore it
     A debugger, a coverage tool or a stack-recording profiler is on: `with_stack=True` slows Python
     itself. The first calls of a job set libraries up and are slow once. Data that is loaded outside a

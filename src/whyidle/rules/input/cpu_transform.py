@@ -26,6 +26,9 @@ class CpuTransform(Rule):
 
     What can be saved is bounded by the wait, and by the part of a batch's time that is CPU time.
 
+    `whyidle watch --pid` tells it of a running job by the same shares of the workers' whole time: where training
+    starves, they have a batch to make at any time.
+
     ## When to ignore it
     The transform is part of the experiment, and there are more CPUs to be had: then a machine with more of them per
     GPU does as well.

@@ -25,6 +25,9 @@ class Storage(Rule):
 
     What can be saved is bounded by the wait, and by the part of a batch's time that is blocked.
 
+    `whyidle watch --pid` tells it of a running job by workers, or a main thread, that are met in reads, or by stacks
+    of workers that sleep inside a batch.
+
     ## When to ignore it
     Only the first epoch is slow: it reads a cold disk, later ones the page cache.
     """

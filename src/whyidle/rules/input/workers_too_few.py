@@ -36,6 +36,9 @@ class WorkersTooFew(Rule):
     1.15 x (1 + spread) x the time of a batch / the step without the wait, as far as there are CPUs, and
     the loss is what so many save.
 
+    `whyidle watch --pid` tells it of a running job by workers that compute while the main thread sleeps and CPUs are
+    free; how many it takes is not known then.
+
     ## When to ignore it
     Workers already occupy all the cores of the machine: then more of them make it worse, and the
     transforms have to become cheaper. Each worker costs memory for its copy of the data set and for

@@ -32,6 +32,8 @@ class WorkersZero(Rule):
     worker takes the training thread a while, too. Where a batch is made about as fast, we do not advise
     workers, but to make a batch at once rather than sample by sample.
 
+    Of a running job `whyidle watch --pid` tells it by stacks: those in which the main thread is in the loader's fetch.
+
     ## When to ignore it
     A data set that holds CUDA tensors cannot be loaded in forked workers. Where workers are spawned
     (Windows, macOS) or start from a fork server (Linux from Python 3.14), the data set has to be
