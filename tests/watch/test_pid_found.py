@@ -55,6 +55,15 @@ def test_spawned_workers_and_spawned_ranks(tree: Tree) -> None:
     assert roles(root, 10, {11})[11] != "worker", "it has opened a GPU itself"
 
 
+def test_workers_from_a_fork_server_work_for_whom_that_is(tree: Tree) -> None:
+    root = tree(process(10, command=TRAIN) | process(11, 10) | process(12, 11))
+    for made in (11, 12):  # spaces part words in what the tree writes
+        text = b"python\0-c\0from multiprocessing.forkserver import main; main(5)\0"
+        (root / f"proc/{made}/cmdline").write_bytes(text)
+    assert roles(root, 10) == {10: "rank", 11: "other", 12: "worker"}
+    assert job.above(12, job.processes(10, print, root).alive) == 10
+
+
 def test_a_shell_around_the_job(tree: Tree) -> None:
     root = tree(process(10, name="bash", command="bash train.sh") | process(11, 10, command=TRAIN))
     assert roles(root, 10) == {10: "other", 11: "rank"}
@@ -125,7 +134,7 @@ def test_a_missing_py_spy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_refusal_of_py_spy_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "py-spy"
-    program.write_text("#!/bin/sh\necho 'Permission denied: try as root' >&2\nexit 1\n")
+    program.write_text("#!/bin/sh\necho 'Permission Denied: Try running again with elevated permissions' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr(stacks, "_program", lambda: str(program))
     seen = stacks.Stacks(1, 1.0)

@@ -29,7 +29,7 @@ class LiveProcess:
     """A process of the job. Times in s, of the watched time."""
 
     pid: int
-    parent: int
+    parent: int  # of a worker: the process that it works for
     name: str
     role: str  # rank, worker or other
     command: tuple[str, ...] = ()
@@ -48,6 +48,7 @@ class LiveProcess:
     doing: Mapping[str, int] = field(default_factory=dict)  # samples of its main thread, by DOINGS
     files: tuple[OpenFile, ...] = ()
     stacks: tuple[Stack, ...] = ()  # of its main thread; empty: not seen
+    rank: int | None = None  # that its launcher gave it
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,8 @@ class Watch:
         gpus = self._gpus.close() if self._gpus else None
         with_device = {pid for pid, counted in all_of_it.items() if counted.opens_gpu()}
         with_device |= gpus.ours if gpus else set()
-        roles = job.roles({pid: counted.process for pid, counted in all_of_it.items()}, with_device, self._root)
+        everybody = {pid: counted.process for pid, counted in all_of_it.items()}
+        roles = job.roles(everybody, with_device, self._root)
         if not all(counted.moved for counted in all_of_it.values()):
             self._warn(HIDDEN_READS)
         on_gpu = bool(with_device)
@@ -130,7 +131,8 @@ class Watch:
             pid=self._pid,
             seconds=seconds,
             processes=tuple(
-                counted.evidence(roles[pid], stacks.get(pid, ())) for pid, counted in sorted(all_of_it.items())
+                counted.evidence(roles[pid], job.above(pid, everybody), stacks.get(pid, ()))
+                for pid, counted in sorted(all_of_it.items())
             ),
             machine=counters,
             on_gpu=None if unknown else on_gpu,

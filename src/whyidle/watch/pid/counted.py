@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,8 @@ class Counted:
         self._doing: Counter[str] = Counter()
         self._blocked: Counter[str] = Counter()  # by path
         self._files: tuple[OpenFile, ...] = ()
+        number = (procfs.environment(root, process.pid) or {}).get("RANK", "")
+        self._rank = int(number) if re.fullmatch(r"[0-9]{1,7}", number) else None
         cpus = procfs.allowed_cpus(root, process.pid)
         self._cpus_allowed = len(cpus) if cpus else None
 
@@ -92,14 +95,15 @@ class Counted:
         paths = [file.path for file in (self.opened or {}).values()]
         return any(path == "/dev/kfd" or path.removeprefix("/dev/nvidia").isdecimal() for path in paths)
 
-    def evidence(self, role: str, stacks: tuple[Stack, ...]) -> LiveProcess:
+    def evidence(self, role: str, parent: int, stacks: tuple[Stack, ...]) -> LiveProcess:
         """Return what was seen of it."""
         main, last, stat = self._main, self._main_last, self.process.stat
         return LiveProcess(
             pid=self.process.pid,
-            parent=stat.parent,
+            parent=parent,
             name=stat.name,
             role=role,
+            rank=self._rank if role == "rank" else None,
             command=self.process.command,
             seen_s=self._at - self._began,
             ended=self.ended,

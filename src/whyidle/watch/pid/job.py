@@ -76,15 +76,32 @@ def roles(alive: Mapping[int, Process], on_gpu: Collection[int], root: Path) -> 
         root: where the machine's files lie.
     """
     parents = {process.stat.parent for process in alive.values()}
+    parents -= {pid for pid in alive if _serves_forks(pid, alive)}
     workers = {pid for pid, process in alive.items() if _is_worker(process, alive, parents, on_gpu)}
     workers -= {pid for pid in workers if alive[pid].stat.parent in workers}
-    ranks = {alive[pid].stat.parent for pid in workers}
+    ranks = {above(pid, alive) for pid in workers}
     ranks |= {pid for pid in alive.keys() - workers if _given_rank(alive[pid], root)}
     ranks -= workers
     if not ranks:
         python = [pid for pid in alive.keys() - workers if _is_python(alive[pid])] or list(alive.keys() - workers)
         ranks = {max(python, key=lambda pid: alive[pid].stat.cpu_s)} if python else set()
     return {pid: "rank" if pid in ranks else "worker" if pid in workers else "other" for pid in alive}
+
+
+def above(pid: int, alive: Mapping[int, Process]) -> int:
+    """Return the process that a process works for: its parent, or whose fork server that is."""
+    parent = alive.get(alive[pid].stat.parent)
+    return parent.stat.parent if parent is not None and _serves_forks(parent.pid, alive) else alive[pid].stat.parent
+
+
+def _serves_forks(pid: int, alive: Mapping[int, Process]) -> bool:
+    """Say whether a process is multiprocessing's fork server; what it forks has the same command line."""
+    parent = alive.get(alive[pid].stat.parent)
+    return _of_server(alive[pid]) and not (parent is not None and _of_server(parent))
+
+
+def _of_server(process: Process) -> bool:
+    return any("forkserver import main" in word for word in process.command)
 
 
 def _is_python(process: Process) -> bool:
@@ -95,12 +112,11 @@ def _is_worker(
     process: Process, alive: Mapping[int, Process], parents: Collection[int], on_gpu: Collection[int]
 ) -> bool:
     parent = alive.get(process.stat.parent)
-    if parent is None:
+    if parent is None or _serves_forks(process.pid, alive):
         return False
     if process.stat.name.startswith(WORKER):
         return True
-    helper = any("resource_tracker" in word or "forkserver import main" in word for word in process.command)
-    if helper or process.pid in parents:
+    if process.pid in parents or any("resource_tracker" in word for word in process.command):
         return False
     forked = bool(process.command) and process.command == parent.command and _is_python(process)
     spawned = process.pid not in on_gpu  # what is forked has its parent's GPU open, too

@@ -96,7 +96,7 @@ def _program() -> str | None:
 
 def _reason(said: str) -> str:
     """Return in our words why py-spy saw nothing."""
-    if "Permission denied" in said or "Operation not permitted" in said or "root" in said:
+    if "permission denied" in said.lower() or "operation not permitted" in said.lower():
         return (
             "py-spy may not look at this process: as root, or in a container with --cap-add SYS_PTRACE, it may "
             "(kernel.yama.ptrace_scope)"

@@ -98,7 +98,7 @@ def _info(seen: Live, who: LiveProcess | None) -> RunInfo:
     models = Counter(seen.gpu_names.values())
     settings: dict[str, Value] = {"pid": seen.pid, "command": shlex.join(who.command) if who else ""}
     return RunInfo(
-        evidence=tuple(EvidenceFile(f"/proc/{process.pid}", KIND, None) for process in ranks),
+        evidence=tuple(EvidenceFile(f"/proc/{process.pid}", KIND, process.rank) for process in ranks),
         gpus=tuple(GpuCount(name, count) for name, count in sorted(models.items())),
         settings=settings,
     )
