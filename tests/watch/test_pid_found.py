@@ -16,6 +16,7 @@ if sys.platform != "linux":
     pytest.skip("running jobs are looked at on Linux only", allow_module_level=True)
 
 from tests.collect.conftest import Tree, process
+from whyidle.cli import main
 from whyidle.collect import files, tasks
 from whyidle.collect.machine import Machine
 from whyidle.collect.procfs import Mount
@@ -242,3 +243,19 @@ def test_without_a_driver_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_thread_is_left_behind() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "whyidle GPUs" and not thread.daemon]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--pid", "999999999"], "no process has the id 999999999"),
+        (["--pid", "1", "--alarm"], "--pid looks at one job once"),
+        (["--pid", "1", "--once"], "--pid looks at one job once"),
+    ],
+)
+def test_the_verb_refuses_in_words(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", *words]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""

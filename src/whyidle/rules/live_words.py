@@ -44,7 +44,7 @@ def storage(m: Measurements) -> str:
     said = ""
     if "storage_read_bytes_per_s" in m:
         said += f"; the job reads {m.number('storage_read_bytes_per_s') / 1e6:.3g} MB/s from storage"
-    if "live_file" in m:
+    if "live_file" in m and "live_file_system" in m:
         said += f"; most of it from {m.one('live_file').value} on {m.one('live_file_system').value}"
     return said
 
