@@ -188,6 +188,8 @@ def parameters(verb: Callable[..., int]) -> tuple[list[str], list[str]]:
         value = "" if parameter.default is False else f" {about.metavar or name.upper()}"
         if parameter.default is inspect.Parameter.empty:
             text += " Required."
+        elif isinstance(about.show_default, str):
+            text += f" Default: `{about.show_default}`."
         elif parameter.default not in (None, False):
             text += f" Default: `{parameter.default}`."
         options.append(f"- `{declared}{value}`: {text}")

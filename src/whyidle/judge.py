@@ -32,6 +32,8 @@ from whyidle.model.measurement import (
     CURVE_GPUS,
     CURVE_LOG,
     CURVE_LONG,
+    LIVE,
+    LIVE_STACKS,
     Measurements,
 )
 from whyidle.rank import asked, priced, rank, sequence
@@ -134,7 +136,8 @@ def drawn(measured: Measured) -> Detail:
 def elsewhere(run: Run, measured: Measured) -> dict[str, str]:
     """Return the ways to measure that are gone, or that would tell less than what is there: see `rules.ask`."""
     curve = {} if measured.curves.measurements else dict.fromkeys(CURVES, "")
-    return curve | watched.done(run, measured.watched)
+    live = dict.fromkeys((LIVE, LIVE_STACKS), "")  # of a job that runs; this is a recording
+    return curve | live | watched.done(run, measured.watched)
 
 
 def judge_log(run: Run, measured: Measured, warnings: tuple[str, ...], predict: bool, what_if: Sequence[str]) -> Report:

@@ -68,7 +68,7 @@ def test_nothing_asked_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_verbs_that_work_are_listed() -> None:
-    assert set(verbs()) == {"alarm", "cost", "demo", "diagnose", "explain", "run", "sagemaker"}
+    assert set(verbs()) == {"alarm", "cost", "demo", "diagnose", "explain", "run", "sagemaker", "watch"}
 
 
 @pytest.mark.parametrize("arguments", [["trace.json"], ["diagnose", "trace.json"], ["--exit-zero", "trace.json"]])

@@ -19,8 +19,22 @@ def hours(text: str) -> float:
     return _number(text, text.strip().removesuffix("h").replace(",", ""), "a number of hours", "--hours 24")
 
 
-def share(text: str) -> float:
-    """Return "0.40" or "40%" as a share, 0-1."""
+def seconds(text: str | float) -> float:
+    """Return "90", "90s", "15m" or "2h" as seconds; a number, which a default is, as it is."""
+    if not isinstance(text, str):
+        return float(text)
+    written = text.strip().lower()
+    unit = written[-1:] if written[-1:] in _SECONDS else ""
+    return _SECONDS[unit] * _number(text, written.removesuffix(unit), "a time", "15m, 90s or 2h")
+
+
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def share(text: str | float) -> float:
+    """Return "0.40" or "40%" as a share, 0-1; a number, which a default is, as it is."""
+    if not isinstance(text, str):
+        return float(text)
     written = text.strip()
     scale = 0.01 if written.endswith("%") else 1.0
     return scale * _number(text, written.removesuffix("%"), "a share of the time", "--busy 0.40, or --busy 40%")

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from typing import Any
 from whyidle._version import __version__
 from whyidle.collect import host, nvml, procfs
 from whyidle.collect import processes as process_tree
+from whyidle.collect.asking import Asking
 from whyidle.collect.counters import Table
 from whyidle.collect.host import Host
 from whyidle.collect.machine import machine
@@ -87,7 +87,7 @@ class Collector:
         self._process_table = Table(node_folder / "processes.csv", process_tree.COLUMNS, self.warn)
         self._gpu_table = Table(node_folder / "gpu.csv", nvml.COLUMNS, self.warn)
         self._ended: dict[str, int | None] | None = None
-        self._asking: _Asking | None = None
+        self._asking: Asking | None = None
         self._written = ""
         self._facts = {
             "whyidle_run": 1,
@@ -157,7 +157,7 @@ class Collector:
             gpus.open(now / NS_PER_S)
             self._gpu_table.write(self._clock(), gpus.sample(job))
 
-        self._asking = _Asking(ask)
+        self._asking = Asking(ask)
         self._asking.start()
         self._asking.wait(ANSWER_S)
 
@@ -213,27 +213,6 @@ class Collector:
             self.warn(f"node.json cannot be written: {error.strerror or error}")
             return
         self._written = text
-
-
-class _Asking(threading.Thread):
-    """Work that may hang: whoever waits for it need not wait for ever."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        super().__init__(name="whyidle GPUs", daemon=True)
-        self._work = work
-        self._error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            self._work()
-        except Exception as error:  # noqa: BLE001  raised again where it is waited for
-            self._error = error
-
-    def wait(self, patience_s: float) -> None:
-        """Wait for the work, at most so long; raise what it raised."""
-        self.join(patience_s)
-        if not self.is_alive() and self._error is not None:
-            raise self._error
 
 
 def _after(due: int, interval: int, now: int) -> int:

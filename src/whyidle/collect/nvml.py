@@ -54,6 +54,14 @@ WHY = {
 Number = int | float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A process that has a context on a GPU."""
+
+    pid: int
+    memory_bytes: int | None  # that it holds; None where the driver keeps that to itself
+
+
 @dataclass(slots=True)
 class Facts:
     """A GPU as node.json describes it; None is not known.
@@ -93,6 +101,7 @@ class _Gpu:
     instances: list[str] = field(default_factory=list)  # uuids of its MIG instances
     refused: set[str] = field(default_factory=set)
     samples: int = 0
+    occupants: tuple[Occupant, ...] | None = None  # as of the last sample; None where they cannot be seen
 
 
 class Gpus:
@@ -270,6 +279,22 @@ class Gpus:
             *self._processes(gpu, job),
         )
 
+    def occupants(self) -> dict[int, tuple[Occupant, ...] | None]:
+        """Return which processes computed on each GPU at the last sample; None where they cannot be seen.
+
+        In a container that counts process ids apart, an empty list says nothing: the driver may hide those of others.
+        """
+        return {gpu.facts.index: gpu.occupants for gpu in self._gpus}
+
+    def drawing(self, index: int) -> bool | None:
+        """Return whether processes draw on a GPU (a desktop), which hold memory, too; None where NVML does not say."""
+        gpu = next((gpu for gpu in self._gpus if gpu.facts.index == index), None)
+        try:
+            found = None if gpu is None else self._ask(gpu, "nvmlDeviceGetGraphicsRunningProcesses_v3")
+        except _VanishedError:  # the next sample says so
+            return None
+        return None if found is None else bool(found)
+
     def _throttle_reasons(self, gpu: _Gpu) -> int | None:
         """Return NVML's bit mask, by its name of today or the one before driver 535."""
         reasons = self._ask(gpu, "nvmlDeviceGetCurrentClocksEventReasons")
@@ -279,6 +304,7 @@ class Gpus:
 
     def _processes(self, gpu: _Gpu, job: Collection[int]) -> tuple[Number, Number, Number]:
         """Return processes of the job and others on a GPU, and the memory that the others hold, in bytes."""
+        gpu.occupants = None
         if gpu.facts.mig:
             return None, None, None
         running = self._ask(gpu, "nvmlDeviceGetComputeRunningProcesses_v3")
@@ -289,6 +315,8 @@ class Gpus:
         # NVML may count in the machine's process ids, which say nothing in a container that has its own.
         if self._apart is not False and not all((self._root / f"proc/{entry.pid}").exists() for entry in running):
             return None, None, None
+        if running or self._apart is False:
+            gpu.occupants = tuple(Occupant(entry.pid, entry.usedGpuMemory) for entry in running)
         foreign = [entry for entry in running if entry.pid not in job and not self._serves(entry.pid)]
         held = [entry.usedGpuMemory for entry in foreign]
         ours = sum(entry.pid in job for entry in running)

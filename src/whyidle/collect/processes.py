@@ -87,7 +87,7 @@ class Processes:
 
     Args:
         root_pid: the first.
-        mark: what WHYIDLE_CAPTURE holds in the environment of the job.
+        mark: what WHYIDLE_CAPTURE holds in the environment of the job; empty: of a job that was started without us.
         warn: is told once when there are more than are sampled.
         root: where the machine's files lie.
         most: processes that are sampled.
@@ -98,6 +98,7 @@ class Processes:
     ) -> None:
         self._root_pid = root_pid
         self._mark = f"{MARK}={mark}".encode()
+        self._is_marked = bool(mark)
         self._warn = warn
         self._root = root
         self._proc = f"{root}/proc"
@@ -164,7 +165,7 @@ class Processes:
         self._others |= stats.keys() - self._job.keys()
 
     def _marked(self, pid: int) -> bool:
-        if pid == os.getpid():
+        if pid == os.getpid() or not self._is_marked:
             return False
         return self._mark in (procfs.read(f"{self._proc}/{pid}/environ") or b"").split(b"\0")
 

@@ -16,7 +16,7 @@ INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux
 def read(path: str | Path) -> bytes | None:
     """Return a file's bytes; None if it cannot be read."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError):
         return None
     try:
@@ -42,6 +42,14 @@ def number(path: str | Path) -> int | None:
         return int(read(path) or b"")
     except ValueError:
         return None
+
+
+def names(folder: str | Path) -> list[str]:
+    """Return the numbers that name what is in a folder, processes or threads, as text; empty if it cannot be read."""
+    try:
+        return [name for name in os.listdir(folder) if name.isdecimal()]  # noqa: PTH208  names, not paths
+    except OSError:
+        return []
 
 
 def fields(path: str | Path) -> dict[str, int]:

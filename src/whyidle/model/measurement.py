@@ -49,6 +49,8 @@ CURVE_GPUS = "record the utilization of all GPUs of the job together: `nvidia-sm
 CURVE_CLOCKS = "record clocks, power and memory, too: `nvidia-smi dmon -s pucvm -o DT > gpu.txt`"
 CURVE_ACTIVITY = "record DCGM's activity counters: `dcgmi dmon -e 203,1001,1002,1004,1005 > gpu.txt`"
 CURVE_LOG = "give the trainer's own log of its steps, too"
+LIVE = "look at the running job: `whyidle watch --pid PID`"
+LIVE_STACKS = "look at the running job where py-spy is installed and allowed: `whyidle watch --pid PID`"
 MODEL = "record with a PyTorch that notes the GPU's properties (1.9 or later)"
 
 CATALOG: dict[str, Quantity] = {
@@ -334,6 +336,23 @@ CATALOG: dict[str, Quantity] = {
     "curve_step_time_mean_s": Quantity("s", "mean step, as the trainer's log says", CURVE_LOG),
     "curve_steps": Quantity("steps", "in the trainer's log", CURVE_LOG),
     "curve_data_wait_share": Quantity("of step", "waiting for data, as the trainer's log says", CURVE_LOG),
+    # a job that runs already, looked at from outside for some seconds; of the rank that waits longest, and of its workers
+    "live_s": Quantity("s", "length of the look", LIVE),
+    "live_main_waits_share": Quantity("of look", "the training process's main thread sleeps and no other thread of it computes, GPU busy or not", LIVE),
+    "live_main_read_share": Quantity("of look", "the main thread is in a read of a file, or waits for a page of one", LIVE),
+    "live_process_cpu_share": Quantity("of look", "some thread of the training process computes, at most", LIVE),
+    "live_loader_wait_share": Quantity("of stacks", "the main thread waits in a DataLoader for its workers", LIVE_STACKS),
+    "live_loader_fetch_share": Quantity("of stacks", "the main thread makes a batch itself (num_workers=0)", LIVE_STACKS),
+    "live_main_site": Quantity("text", "the line of the user's code at which the main thread was met most", LIVE_STACKS),
+    "live_workers": Quantity("workers", "processes of a DataLoader below that process", LIVE),
+    "live_workers_cpu_share": Quantity("of their time", "workers compute, mean", LIVE),
+    "live_workers_run_delay_share": Quantity("of their time", "workers are ready to compute and wait for a CPU, mean", LIVE),
+    "live_workers_blocked_share": Quantity("of their time", "workers are in a read of a file or a socket, or wait for anything else inside a batch, mean", LIVE),
+    "live_workers_site": Quantity("text", "the line of the user's code at which workers were met most", LIVE_STACKS),
+    "live_file_system": Quantity("text", "file system of the file that the job reads most, or is blocked on", LIVE),
+    "live_file": Quantity("text", "that file", LIVE),
+    "live_runnable_threads": Quantity("threads", "of the job that run or wait for a CPU, mean", LIVE),
+    "live_pool_threads": Quantity("threads", "the same of the process that has most of them", LIVE),
     # PyTorch's own counters
     "alloc_retries": Quantity("count", "times that the allocator had to free its cache and try again, in the watched time", LOG_CUDA),
     "device_allocations_per_step": Quantity("per step", "cudaMalloc calls of the allocator, in the second half of the watched time", LOG_CUDA),

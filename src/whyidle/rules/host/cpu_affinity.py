@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import live
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import late_workers
 from whyidle.rules.input.late_workers import AFFINITY, WAIT
@@ -23,12 +24,14 @@ class CpuAffinity(Rule):
     that it is not storage that makes them late. Workers that compute get faster by as much as they get more CPUs,
     which bounds what is lost; so does the wait.
 
+    `whyidle watch --pid` tells it of a running job by the shares of the workers' whole time.
+
     ## When to ignore it
     The other CPUs belong to others: a share of the machine that a batch system gave on request.
     """
 
-    needs = ((WAIT, "worker_cpus_allowed", "num_workers"),)
-    uses = late_workers.READ
+    needs = ((WAIT, "worker_cpus_allowed", "num_workers"), (*live.NEEDS, "worker_cpus_allowed"))
+    uses = (*late_workers.READ, *live.READ)
     explains = ("data_wait",)
 
     pinned = late_workers.PINNED
@@ -45,6 +48,9 @@ class CpuAffinity(Rule):
     residual = Threshold(0.1, "of the wait", source="judgement: some remains where workers are as many as CPUs")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, self._asked)
+            return
         lost = late_workers.claimed(m, AFFINITY)
         has, workers, could = m.number("worker_cpus_allowed"), m.number("num_workers"), late_workers.wider(m)
         lost_on_the_way = m.get("cpus_allowed", 0.0) > has or (
@@ -64,6 +70,10 @@ class CpuAffinity(Rule):
             locations=m.one("worker_cpus_allowed").locations,
             fixes=(reset, ask) if lost_on_the_way else (ask,),
         )
+
+    def _asked(self, batches: Measurements) -> tuple[Fix, ...]:
+        workers, could = batches.number("num_workers"), late_workers.wider(batches)
+        return self._fixes(max(int(min(workers + 1, could)), 1))
 
     def _fixes(self, cpus: int) -> tuple[Fix, Fix]:
         edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import live
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.host import starved
-from whyidle.rules.input import late_workers
+from whyidle.rules.input import late_workers, taken
 from whyidle.rules.input.late_workers import THREADS
 
 
@@ -25,12 +26,15 @@ class CpuOversubscription(Rule):
     the workers' own waiting is hidden by the CPU time of their pools, some task of the machine does (PSI). What is
     lost is bounded by that waiting, by the wait for workers, and for the training thread by the idle time of the GPU.
 
+    `whyidle watch --pid` counts the threads of a running job that run or wait for a CPU. Where these are few and the
+    main thread still waits for a CPU, other programs have the CPUs, and it says so here, too.
+
     ## When to ignore it
     Threads sleep most of the time, as in many small environments: then the CPUs are not in use.
     """
 
-    needs = (("compute_threads", "cpus_allowed"),)
-    uses = (*late_workers.READ, *starved.READ)
+    needs = (("compute_threads", "cpus_allowed"), live.NEEDS)
+    uses = (*late_workers.READ, *starved.READ, *live.READ)
     explains = ("data_wait", "python", "dispatch", "autograd_host", "optimizer_host")
 
     crowded = late_workers.CROWDED
@@ -47,6 +51,9 @@ class CpuOversubscription(Rule):
     residual = Threshold(0.2, "of the wait", source="judgement: the work itself remains")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, self._seen_live)
+            return
         if not late_workers.crowded(m):
             return
         loading = late_workers.claimed(m, THREADS)
@@ -71,6 +78,12 @@ class CpuOversubscription(Rule):
             locations=m.one("compute_threads").locations,
             fixes=self._fixes(int(cpus / max(m.get("ranks_on_machine", 1.0), 1.0) - m.get("num_workers", 0.0))),
         )
+
+    def _seen_live(self, batches: Measurements) -> tuple[Fix, ...]:
+        fixes = self._fixes(int(batches.get("cpus_allowed", 1.0) - batches.number("num_workers")))
+        if "compute_threads" in batches:
+            return fixes
+        return (taken.run_elsewhere(batches), *fixes[:1])  # its own threads are few: others have the CPUs
 
     def _fixes(self, free: int) -> tuple[Fix, ...]:
         edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import live
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.host import starved
 from whyidle.rules.input import late_workers
@@ -25,12 +26,14 @@ class CpuQuota(Rule):
     for workers. To that comes the time in which the training thread was ready and got no CPU, as far as the GPU
     was idle.
 
+    `whyidle watch --pid` tells it of a running job by the same counter, over some seconds.
+
     ## When to ignore it
     The quota is what was paid for: then the loader and the threads have to fit into it.
     """
 
-    needs = (("cpu_throttled_share", "cpu_quota", "cpus_online"),)
-    uses = (*late_workers.READ, *starved.READ)
+    needs = (("cpu_throttled_share", "cpu_quota", "cpus_online"), live.NEEDS)
+    uses = (*late_workers.READ, *starved.READ, *live.READ)
     explains = ("data_wait", "python", "dispatch", "autograd_host", "optimizer_host")
 
     throttled = late_workers.THROTTLED
@@ -42,6 +45,9 @@ class CpuQuota(Rule):
     left = Threshold(0.5, "of the wait", source="judgement: the CPU time that batches take remains")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, lambda _: self._fixes(m.number("cpu_quota"), m.number("cpus_online")))
+            return
         if not late_workers.throttled(m):
             return
         loading, training = late_workers.claimed(m, QUOTA), starved.training_thread(m)

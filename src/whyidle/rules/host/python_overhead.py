@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import LOW, Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
-from whyidle.rules import waits
+from whyidle.rules import live, waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.compile.graph_break import GraphBreak
 from whyidle.rules.compute.zero_grad_fill import ZeroGradFill
@@ -35,6 +35,8 @@ class PythonOverhead(Rule):
     which most of it passes is named, with the line at one end of it where that is known. Without a GPU that time is
     what it costs; on a GPU no more than the time in which NVML sees no kernel and no wait is known.
 
+    `whyidle watch --pid` tells it of a running job by a main thread that computes while NVML sees the GPU rest.
+
     ## When to ignore it
     A debugger, a coverage tool or a stack-recording profiler is on: `with_stack=True` slows Python
     itself. The first calls of a job set libraries up and are slow once. Data that is loaded outside a
@@ -42,12 +44,12 @@ class PythonOverhead(Rule):
     a loss over a large vocabulary, transforms of a batch as tensors.
     """
 
-    needs = (("idle_python_share", "host_stall_share"), ("host_gap_share", "host_gap"))
+    needs = (("idle_python_share", "host_stall_share"), ("host_gap_share", "host_gap"), live.NEEDS)
     uses = (
         "watched_s", "watched_steps", *waits.READ_LEFT, *DebuggerOverhead.needs[0],
         *GraphBreak.needs[0], *GraphBreak.uses,
         "backward_stall_share", "optimizer_launches_per_step", "idle_zero_grad_share", "zero_grad_fills_per_step",
-        *EnvBound.needs[0], *GilContention.needs[0], *GilContention.uses, *READ,
+        *EnvBound.needs[0], *GilContention.needs[0], *GilContention.uses, *READ, *live.READ,
     )  # fmt: skip
     explains = ("python", "dispatch", "autograd_host", "optimizer_host")
 
@@ -65,6 +67,9 @@ class PythonOverhead(Rule):
     )
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, lambda _: tuple(self._fixes("")))
+            return
         yield from self._recorded(m) if "idle_python_share" in m and "host_stall_share" in m else self._watched(m)
 
     def _watched(self, m: Measurements) -> Iterator[Finding]:

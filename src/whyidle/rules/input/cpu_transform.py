@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
-from whyidle.rules import waits
+from whyidle.rules import live, waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import late_workers, taken
 from whyidle.rules.input.late_workers import TRANSFORM, WAIT
@@ -26,13 +26,16 @@ class CpuTransform(Rule):
 
     What can be saved is bounded by the wait, and by the part of a batch's time that is CPU time.
 
+    `whyidle watch --pid` tells it of a running job by the same shares of the workers' whole time: where training
+    starves, they have a batch to make at any time.
+
     ## When to ignore it
     The transform is part of the experiment, and there are more CPUs to be had: then a machine with more of them per
     GPU does as well.
     """
 
-    needs = ((WAIT, "batch_cpu_share", "job_cpu_share"),)
-    uses = ("look_site", "on_gpu", *late_workers.READ)
+    needs = ((WAIT, "batch_cpu_share", "job_cpu_share"), live.NEEDS)
+    uses = ("look_site", "on_gpu", *late_workers.READ, *live.READ)
     explains = ("data_wait",)
 
     confidence = Threshold(
@@ -52,6 +55,9 @@ class CpuTransform(Rule):
     residual = Threshold(0.3, "of the wait", source="judgement: reading and the cheap transforms remain")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, lambda batches: tuple(self._fixes(batches)))
+            return
         lost = late_workers.claimed(m, TRANSFORM)
         others = late_workers.undecided(m, TRANSFORM)
         workers = "the workers"

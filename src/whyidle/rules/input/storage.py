@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import live
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import late_workers
 from whyidle.rules.input.late_workers import STORAGE, WAIT
@@ -24,13 +25,17 @@ class Storage(Rule):
 
     What can be saved is bounded by the wait, and by the part of a batch's time that is blocked.
 
+    `whyidle watch --pid` tells it of a running job by workers, or a main thread, that are met in reads, or by stacks
+    of workers that sleep inside a batch.
+
     ## When to ignore it
     Only the first epoch is slow: it reads a cold disk, later ones the page cache.
     """
 
-    needs = ((WAIT, "batch_blocked_share"),)
+    needs = ((WAIT, "batch_blocked_share"), live.NEEDS)
     uses = (
         "storage_read_bytes_per_s", "io_pressure_share", "data_file_system", "look_site", *late_workers.READ,
+        *live.READ,
     )  # fmt: skip
     explains = ("data_wait",)
 
@@ -50,6 +55,9 @@ class Storage(Rule):
     network = frozenset({"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "fuse", "9p", "glusterfs"})
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, self._fixes)
+            return
         lost = late_workers.claimed(m, STORAGE)
         file_system = str(m.one("data_file_system").value) if "data_file_system" in m else ""
         site = str(m.one("look_site").value) if "look_site" in m else ""

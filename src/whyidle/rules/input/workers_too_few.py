@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
+from whyidle.rules import live
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import late_rank, late_workers, loader_model, taken
 from whyidle.rules.input.late_workers import TOO_FEW, WAIT
@@ -35,16 +36,19 @@ class WorkersTooFew(Rule):
     1.15 x (1 + spread) x the time of a batch / the step without the wait, as far as there are CPUs, and
     the loss is what so many save.
 
+    `whyidle watch --pid` tells it of a running job by workers that compute while the main thread sleeps and CPUs are
+    free; how many it takes is not known then.
+
     ## When to ignore it
     Workers already occupy all the cores of the machine: then more of them make it worse, and the
     transforms have to become cheaper. Each worker costs memory for its copy of the data set and for
     `prefetch_factor` batches.
     """
 
-    needs = (("idle_loader_workers_share",), (WAIT,))
+    needs = (("idle_loader_workers_share",), (WAIT,), live.NEEDS)
     uses = (
         "gpu_idle_share", "loader_first_wait_share", "loader_start_waits", "loader_start_wait_share", "steps",
-        "late_data_share", "prefetch_factor", *late_workers.READ,
+        "late_data_share", "prefetch_factor", *late_workers.READ, *live.READ,
     )  # fmt: skip
     explains = ("data_wait",)
 
@@ -77,6 +81,9 @@ class WorkersTooFew(Rule):
     ahead = Threshold(0.4, "of the wait", source="simulated: 0.233 to 0.088 of the step for 2 to 4 batches ahead")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, self._doubled)
+            return
         yield from self._watched(m) if WAIT in m else self._recorded(m)
 
     def _watched(self, m: Measurements) -> Iterator[Finding]:
@@ -129,6 +136,14 @@ class WorkersTooFew(Rule):
         if m.get("batch_spread", 0.0) <= self.uneven:
             return (more,)
         return (ahead, more) if enough else (more, ahead)
+
+    def _doubled(self, batches: Measurements) -> tuple[Fix, ...]:
+        """Return the fixes where nobody saw how long a batch takes, and so how many workers it needs."""
+        more, ahead = self._fixes()
+        now = batches.number("num_workers")
+        most = max(int(taken.per_rank(batches) or 2 * now) - 1, 1)
+        change = f"DataLoader(..., num_workers={int(max(min(2 * now, most), now + 1))}, persistent_workers=True)"
+        return replace(more, change=change), ahead
 
     def _recorded(self, m: Measurements) -> Iterator[Finding]:
         wait = m.one("idle_loader_workers_share")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Edit, Finding, Fix
 from whyidle.model.measurement import Measurements
-from whyidle.rules import waits
+from whyidle.rules import live, waits
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.input import late_rank, loader_model, taken
 
@@ -32,14 +32,16 @@ class WorkersZero(Rule):
     worker takes the training thread a while, too. Where a batch is made about as fast, we do not advise
     workers, but to make a batch at once rather than sample by sample.
 
+    Of a running job `whyidle watch --pid` tells it by stacks: those in which the main thread is in the loader's fetch.
+
     ## When to ignore it
     A data set that holds CUDA tensors cannot be loaded in forked workers. Where workers are spawned
     (Windows, macOS) or start from a fork server (Linux from Python 3.14), the data set has to be
     picklable and the script needs `if __name__ == "__main__":`.
     """
 
-    needs = (("idle_loader_zero_share",), ("lost_data_zero_share",))
-    uses = ("gpu_idle_share", "data_wait_share", *late_rank.READ, *loader_model.READ)
+    needs = (("idle_loader_zero_share",), ("lost_data_zero_share",), (*live.NEEDS, "live_loader_fetch_share"))
+    uses = ("gpu_idle_share", "data_wait_share", *late_rank.READ, *loader_model.READ, *live.READ)
     explains = ("data_wait",)
 
     confidence = Threshold(0.95, "probability", source="the iterator's class is the setting itself; not calibrated yet")
@@ -64,6 +66,9 @@ class WorkersZero(Rule):
     most = loader_model.MOST
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if live.watched(m):
+            yield from live.finding(self, m, lambda batches: (self._fix(batches, int(self.fewest), self.applies),))
+            return
         if "lost_data_zero_share" not in m:
             yield from self._recorded(m)
         elif loader_model.small(m):

@@ -1,0 +1,124 @@
+"""`whyidle watch`: the GPUs of this machine, live, and an alarm when they idle."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Annotated, cast
+
+import typer
+
+from whyidle.cli import _numbers as numbers
+from whyidle.cli._destination import look_of
+from whyidle.cli._numbers import Price
+from whyidle.watch.asked import Asked
+
+
+def _seconds(flag: str, shown: str, what: str) -> typer.models.OptionInfo:
+    """Return an option that is a time; `shown` is its default as people write it."""
+    return cast(
+        "typer.models.OptionInfo",
+        typer.Option(flag, parser=numbers.seconds, metavar="TIME", help=what, show_default=shown),
+    )
+
+
+LOOK_S = 5.0
+
+Interval = Annotated[float, _seconds("--interval", "1s", "Between two samples.")]
+Last = Annotated[float, _seconds("--last", "5m", "What the verdict is on: the last minutes.")]
+Every = Annotated[
+    float | None, _seconds("--every", "2s; 1m where it is no terminal", "Between two times that it is shown.")
+]
+Once = Annotated[bool, typer.Option("--once", help="Look for a few seconds, say what was seen, and end.")]
+For = Annotated[float | None, _seconds("--for", "5s, with --pid 15s", "How long --once and --pid look.")]
+Pid = Annotated[
+    int | None, typer.Option("--pid", metavar="PID", help="Look at one running job instead, and say what it waits for.")
+]
+NoStacks = Annotated[bool, typer.Option("--no-stacks", help="With --pid: do not ask py-spy for stacks.")]
+Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+Format = Annotated[str, typer.Option("--format", "-f", help="terminal or json.")]
+Listen = Annotated[
+    str | None, typer.Option("--listen", metavar="[HOST:]PORT", help="Let Prometheus scrape it; on loopback only.")
+]
+Alarm = Annotated[bool, typer.Option("--alarm", help="Say when a GPU idles, once per episode.")]
+Floor = Annotated[
+    float,
+    typer.Option(
+        "--floor",
+        parser=numbers.share,
+        metavar="SHARE",
+        help="An idle GPU's mean is lower.",
+        show_default="15%",
+    ),
+]
+Window = Annotated[float, _seconds("--window", "15m", "For so long it has to idle.")]
+Grace = Annotated[float, _seconds("--grace", "10m", "That a job may take until its first activity.")]
+Exempt = Annotated[
+    list[str] | None,
+    typer.Option("--exempt", metavar="PATTERN", help="Jobs that may idle, by command, user or label; repeatable."),
+]
+HeldOnly = Annotated[bool, typer.Option("--held-only", help="No alarm for GPUs that nobody holds.")]
+OnAlarm = Annotated[
+    str | None, typer.Option("--on-alarm", metavar="CMD", help="Run this, with the evidence as JSON on its input.")
+]
+Webhook = Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Post the evidence there, as JSON.")]
+ExitOnAlarm = Annotated[bool, typer.Option("--exit-on-alarm", help="End with exit code 1 at an alarm.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")]
+
+
+def watch(
+    interval: Interval = 1.0,
+    last: Last = 300.0,
+    every: Every = None,
+    once: Once = False,
+    for_: For = None,
+    pid: Pid = None,
+    no_stacks: NoStacks = False,
+    json: Json = False,
+    format: Format = "terminal",  # noqa: A002
+    price: Price = None,
+    listen: Listen = None,
+    alarm: Alarm = False,
+    floor: Floor = 0.15,
+    window: Window = 900.0,
+    grace: Grace = 600.0,
+    exempt: Exempt = None,
+    held_only: HeldOnly = False,
+    on_alarm: OnAlarm = None,
+    webhook: Webhook = None,
+    exit_on_alarm: ExitOnAlarm = False,
+    no_color: NoColor = False,
+) -> int:
+    """Watch the GPUs of this machine: how busy, held by whom, and what the idle time has cost so far.
+
+    On a terminal this is a live table, which `q` ends; elsewhere a line per GPU now and then, or JSON lines.
+
+    For example:
+
+        whyidle watch
+        whyidle watch --once --json
+        whyidle watch --alarm --window 15m --floor 15% --on-alarm 'mail -s idle me@example.org'
+        whyidle watch --listen 9835
+        whyidle watch --pid 4711
+
+    With --pid one job is looked at for some seconds from outside: its processes and GPUs, CPU, reads and, where
+    py-spy is installed, stacks. It is neither stopped nor traced.
+
+    Exit code: 0; with --pid as of `whyidle diagnose`; with --once 1 when a GPU idles, is throttled or lags, and 2 when
+    one could not be judged; 1 at an alarm with --exit-on-alarm.
+    """
+    asked = Asked(
+        interval_s=interval, last_s=last, every_s=every, once=once, look_s=LOOK_S if for_ is None else for_,
+        format="json" if json else format,
+        color=not no_color, price=price, listen=listen, alarm=alarm, floor=floor, window_s=window, grace_s=grace,
+        held_only=held_only, exempt=tuple(exempt or ()), command=on_alarm, webhook=webhook,
+        exit_on_alarm=exit_on_alarm,
+    )  # fmt: skip
+    asked.check()
+    look = look_of(sys.stdout, asked.color, everything=False)
+    code: int
+    if pid is not None:
+        code = importlib.import_module("whyidle.cli._attaching").attach(pid, for_, asked, look, stacks=not no_stacks)
+        return code
+    code = importlib.import_module("whyidle.watch.loop").watch(asked, look)
+    return code

@@ -1,0 +1,139 @@
+"""The last minutes of one GPU: a ring that never grows, and what it says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyidle.measure.step_log.gpus import POWER_CAP, THERMAL
+from whyidle.model.evidence import Series
+from whyidle.watch.reading import Reading
+
+# Of a row of the ring, named as docs/curves.md names series.
+COLUMNS = (
+    *("utilization_percent", "memory_utilization_percent", "memory_used_bytes", "power_w", "sm_clock_mhz"),
+    *("temperature_c", "throttle_reasons", "processes"),
+)
+UTILIZATION, CLOCK, REASONS = (COLUMNS.index(n) for n in ("utilization_percent", "sm_clock_mhz", "throttle_reasons"))
+ZERO_PERCENT = 5.0  # below that a sample is one of an idle GPU, as `curve_zero_share` counts
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a window says; None where nothing was measured.
+
+    Attributes:
+        samples: in the window, with those in which the GPU did not answer.
+        known: of these, with a utilization.
+        busy_share: mean utilization.
+        zero_share: of the known samples.
+        clock_mhz: median where the GPU was busy.
+        hot_share: of the busy samples, held back by heat or by the hardware.
+        capped_share: of the busy samples, held back by the power limit.
+    """
+
+    samples: int = 0
+    known: int = 0
+    busy_share: float | None = None
+    zero_share: float | None = None
+    clock_mhz: float | None = None
+    hot_share: float | None = None
+    capped_share: float | None = None
+    halves: tuple[float, float] | None = None  # mean utilization of the older and the newer known samples
+
+
+class Window:
+    """The last samples of a GPU.
+
+    Args:
+        capacity: samples that are kept.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._time = np.zeros(capacity, np.int64)  # ns since 1970
+        self._rows = np.full((capacity, len(COLUMNS)), np.nan)
+        self._count = 0
+        self.last: Reading | None = None  # of the last sample; None: it did not answer
+        self.unknown_since: int | None = None  # ns since 1970
+
+    def add(self, wall_ns: int, reading: Reading | None) -> None:
+        """Take a sample; None where the GPU did not answer."""
+        place = self._count % len(self._time)
+        self._time[place] = wall_ns
+        self._rows[place] = np.nan if reading is None else _row(reading)
+        self._count += 1
+        self.last = reading
+        if reading is not None and reading.utilization_percent is not None:
+            self.unknown_since = None
+        elif self.unknown_since is None:
+            self.unknown_since = wall_ns
+
+    def __len__(self) -> int:
+        return min(self._count, len(self._time))
+
+    def seen(self) -> Seen:
+        """Return what it says."""
+        rows = self._rows[: len(self)]
+        utilization = rows[:, UTILIZATION]
+        known = utilization[~np.isnan(utilization)]
+        if not len(known):
+            return Seen(len(rows))
+        busy = rows[utilization >= ZERO_PERCENT]
+        reasons = busy[:, REASONS]
+        told = reasons[~np.isnan(reasons)].astype(np.int64)
+        clocks = np.sort(busy[:, CLOCK][~np.isnan(busy[:, CLOCK])])
+        return Seen(
+            len(rows),
+            len(known),
+            float(known.sum()) / len(known) / 100,
+            np.count_nonzero(known < ZERO_PERCENT) / len(known),
+            float(clocks[len(clocks) // 2]) if len(clocks) else None,
+            np.count_nonzero(told & THERMAL) / len(told) if len(told) else None,
+            np.count_nonzero(told & POWER_CAP) / len(told) if len(told) else None,
+            self._halves(),
+        )
+
+    def _halves(self) -> tuple[float, float] | None:
+        column = self._rows[: len(self), UTILIZATION]
+        oldest = self._count % len(self._time) if self._count > len(self._time) else 0
+        column = np.concatenate((column[oldest:], column[:oldest]))
+        known = column[~np.isnan(column)] / 100
+        middle = len(known) // 2
+        if not middle:
+            return None
+        return float(known[:middle].sum()) / middle, float(known[middle:].sum()) / (len(known) - middle)
+
+    def series(self, node: str, device: int) -> tuple[Series, ...]:
+        """Return it as a curve has it, oldest first; columns of which nothing is known are left out.
+
+        Args:
+            node: the host.
+            device: index of the GPU.
+        """
+        order = np.argsort(self._time[: len(self)], kind="stable")
+        time, first = np.unique(self._time[: len(self)][order], return_index=True)  # a wall clock may be set back
+        rows = self._rows[: len(self)][order][first]
+        return tuple(
+            Series(name, node, time, rows[:, column].copy(), device)
+            for column, name in enumerate(COLUMNS)
+            if not np.isnan(rows[:, column]).all()
+        )
+
+
+def _row(reading: Reading) -> list[Any]:
+    values = (
+        reading.utilization_percent,
+        reading.memory_utilization_percent,
+        reading.memory_used_bytes,
+        reading.power_w,
+        reading.sm_clock_mhz,
+        reading.temperature_c,
+        reading.throttle_reasons,
+        None if reading.occupants is None else len(reading.occupants),
+    )
+    return [math.nan if value is None else value for value in values]

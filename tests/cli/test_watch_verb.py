@@ -1,0 +1,151 @@
+"""`whyidle watch` as a user starts it, on GPUs that a stand-in for NVML plays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.collect.conftest import Scenario, nvml_library, nvml_stub
+from whyidle.cli import main
+from whyidle.cli._numbers import seconds
+from whyidle.errors import WhyIdleError
+from whyidle.watch.asked import address
+
+__all__ = ("nvml_library", "nvml_stub")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in for NVML is a Linux library")
+BUSY = "row 0 0 95 41 40000 600 1755 66 0 1200 800\n"
+IDLE = "row 0 0 0 0 40000 90 1755 40 0 0 0\n"
+HEAT = "row 0 0 95 41 40000 600 900 90 20 1200 800\n"
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "whyidle", "watch", *arguments]
+
+
+def watched(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, **environ}
+    return subprocess.run(command(*arguments), env=environ, capture_output=True, encoding="utf-8", check=False)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "code", "verdict"),
+    [
+        (BUSY, 0, "busy"),
+        (IDLE + f"process 0 0 {os.getpid()} 39000\n", 1, "idle"),
+        (HEAT, 1, "throttled"),
+        (BUSY + "lost 0 0.2\n", 2, "unknown"),
+        ("mig\n" + BUSY, 2, "unknown"),
+    ],
+    ids=["busy", "idle-held", "throttled", "failing midway", "split"],
+)
+def test_a_single_look(nvml_stub: Scenario, scenario: str, code: int, verdict: str) -> None:
+    run = watched(nvml_stub(scenario), "--once", "--for", "0.5", "--interval", "0.1", "--json")
+    assert run.stderr == ""
+    told = json.loads(run.stdout)
+    assert (run.returncode, told["gpus"][0]["verdict"]) == (code, verdict)
+    assert told["gpus"][0]["usd_per_hour"] == 6.88
+
+
+def test_one_of_four_lags(nvml_stub: Scenario) -> None:
+    rows = [f"row 0 {gpu} {40 if gpu == 3 else 95} 41 40000 600 1755 66 0 1 1\n" for gpu in range(4)]
+    held = [f"process 0 {gpu} {os.getpid()} 39000\n" for gpu in range(4)]
+    run = watched(nvml_stub("gpus 4\n" + "".join(rows + held)), "--once", "--for", "0.6", "--interval", "0.1", "--json")
+    assert run.returncode == 1
+    assert [gpu["verdict"] for gpu in json.loads(run.stdout)["gpus"]] == ["busy"] * 3 + ["lagging"]
+
+
+def test_no_driver(nvml_stub: Scenario) -> None:
+    run = watched({**nvml_stub("init 9\n"), "PATH": ""}, "--once")
+    assert run.returncode == 2
+    assert run.stderr.splitlines()[0] == "whyidle: no GPU can be watched here: the NVIDIA driver is not loaded"
+
+
+def test_an_alarm_ends_it_and_runs_a_command(nvml_stub: Scenario, tmp_path: Path) -> None:
+    alarm = f"{sys.executable} -c \"import sys; open('{tmp_path}/out', 'w').write(sys.stdin.read())\""
+    options = ("--interval", "0.1", "--grace", "0", "--window", "0.5", "--exit-on-alarm", "--on-alarm", alarm)
+    run = watched(nvml_stub(IDLE), *options)
+    assert run.returncode == 1
+    assert "ALARM" in run.stdout
+    assert json.loads((tmp_path / "out").read_text())["event"] == "alarm"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_quietly_with_a_summary(nvml_stub: Scenario, number: int) -> None:
+    environ = {**os.environ, **nvml_stub(BUSY)}
+    with subprocess.Popen(
+        command("--every", "1"), env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        assert process.stdout is not None
+        assert "busy 95%" in process.stdout.readline()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert out.splitlines()[-1].startswith("watched for ")
+
+
+def test_the_table_on_a_terminal_and_q(nvml_stub: Scenario) -> None:
+    pty = pytest.importorskip("pty")
+    environ = {**os.environ, **nvml_stub(BUSY), "TERM": "xterm", "COLUMNS": "100"}
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(sys.executable, command("--interval", "0.2", "--every", "0.2"), environ)
+    seen = b""
+    deadline = time.monotonic() + 30
+    asked = False
+    while time.monotonic() < deadline:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # the other end is closed
+            break
+        seen += part
+        if b"busy 95%" in seen and not asked:
+            os.write(terminal, b"q")
+            asked = True
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert b"H100 80GB HBM3" in seen
+    assert b"watched for" in seen.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--interval 0",
+        "--interval 2m",
+        "--floor 0",
+        "--floor 15",
+        "--window 15x",
+        "--for 0",
+        "--format xml",
+        "--once --alarm",
+        "--listen here",
+        "--webhook example.org",
+        "--on-alarm no-such-program-here",
+        "--price -1",
+    ],
+)
+def test_what_cannot_be_is_said(options: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", *options.split()]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("whyidle: ")
+    assert "hint: " in said
+
+
+def test_times_and_addresses_as_people_write_them() -> None:
+    assert [seconds(text) for text in ("90", "90s", "15m", "2h", "0.5")] == [90, 90, 900, 7200, 0.5]
+    assert address("9835") == ("127.0.0.1", 9835)
+    assert address(":9835") == ("127.0.0.1", 9835)
+    assert address("0.0.0.0:1") == ("0.0.0.0", 1)
+    assert address("[::1]:1") == ("::1", 1)
+    for wrong in ("", "host", "host:", "1:70000", "1:-1"):
+        with pytest.raises(WhyIdleError):
+            address(wrong)
