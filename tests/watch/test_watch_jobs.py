@@ -16,7 +16,7 @@ HASH = "0123456789ab" + "c" * 52
     ("command", "name"),
     [
         ("python train.py --epochs 3", "train.py"),
-        ("/usr/bin/python3.12 -u /home/a/train.py", "train.py"),
+        ("/usr/bin/python3.12 -u /data/train.py", "train.py"),
         ("python -m package.train", "package.train"),
         ("python -c pass", "python -c"),
         ("/opt/bin/torchrun --nproc-per-node 8 train.py", "torchrun"),

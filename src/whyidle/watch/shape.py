@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from whyidle.model.evidence import Curve, Fact, Run
-from whyidle.watch.board import Board
+from whyidle.model.evidence import Curve, Fact, Run, Series
+from whyidle.watch.board import Board, Status
 from whyidle.watch.reading import Gpu
+from whyidle.watch.window import Window
 
 EVERY_S = 60.0  # it takes about as much CPU as a minute of samples
 LEAST_SAMPLES = 120  # of a GPU; shorter curves have no shape that can be believed
 SAID = 3  # candidates that are named
+LAGS = "curve.lagging_gpu"
 
 
 class Shapes:
@@ -37,20 +39,36 @@ class Shapes:
         if now_s < self._next_s or (self._thread is not None and self._thread.is_alive()):
             return
         self._next_s = now_s + EVERY_S
-        waits = {one.gpu.index for one in self._board.status() if one.verdict.kind == "waits"}
         watched = self._board.windows()
-        if not waits or all(len(watched[index][1]) < LEAST_SAMPLES for index in waits):
-            self._board.hints = {}
-            return
-        gpus = [gpu for gpu, _ in watched.values()]
-        series = tuple(one for index, (_, window) in watched.items() for one in window.series(self._node, index))
-        curve = Curve("", "nvml", series, facts=tuple(facts(gpus, self._node)))
+        curves = [
+            Curve("", "nvml", tuple(self._series(group, watched)), facts=tuple(facts(group, self._node)))
+            for group in groups(self._board.status())
+            if any(len(watched[gpu.index][1]) >= LEAST_SAMPLES for gpu in group)
+        ]
 
         def work() -> None:
-            self._board.hints = judged(curve)
+            self._board.hints = {device: text for curve in curves for device, text in judged(curve).items()}
 
+        if not curves:
+            self._board.hints = {}
+            return
         self._thread = threading.Thread(target=work, name="whyidle shapes", daemon=True)
         self._thread.start()
+
+    def _series(self, group: Iterable[Gpu], watched: Mapping[int, tuple[Gpu, Window]]) -> Iterator[Series]:
+        for gpu in group:
+            yield from watched[gpu.index][1].series(self._node, gpu.index)
+
+
+def groups(statuses: Sequence[Status]) -> list[list[Gpu]]:
+    """Return the GPUs of each job of which one waits; where jobs cannot be seen, each GPU alone."""
+    together: dict[object, list[Status]] = {}
+    for one in statuses:
+        key = tuple(job.key for job in one.jobs) if one.jobs else one.gpu.index
+        together.setdefault(key, []).append(one)
+    return [
+        [one.gpu for one in group] for group in together.values() if any(one.verdict.kind == "waits" for one in group)
+    ]
 
 
 def facts(gpus: list[Gpu], node: str) -> list[Fact]:
@@ -69,7 +87,7 @@ def facts(gpus: list[Gpu], node: str) -> list[Fact]:
 
 
 def judged(curve: Curve) -> Mapping[int, str]:
-    """Return the first finding of each GPU for a person; one that names no GPU is of all."""
+    """Return the first finding of each GPU for a person: that on one which lags is of that one, others are of all."""
     judge = importlib.import_module("whyidle.judge").judge  # heavy, and not needed before
     report: Any = judge(Run(curves=(curve,)), predict=False)
     every = {one.device for one in curve.series if one.device is not None}
@@ -79,6 +97,7 @@ def judged(curve: Curve) -> Mapping[int, str]:
             continue
         causes = ", ".join(finding.candidates[:SAID])
         text = f"{finding.message} Candidates: {causes}." if causes else finding.message
-        for device in {place.device for place in finding.locations if place.device is not None} or every:
+        places = {place.device for place in finding.locations if place.device is not None}
+        for device in places if finding.rule == LAGS else every:
             hints.setdefault(device, text)
     return hints

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whyidle.measure.step_log.gpus import POWER_CAP, THERMAL
 from whyidle.model.evidence import Series
+from whyidle.model.throttle import POWER_CAP, THERMAL
 from whyidle.watch.reading import Reading
 
 # Of a row of the ring, named as docs/curves.md names series.

@@ -13,10 +13,8 @@ from whyidle.measure.step_log.watch import Watch
 from whyidle.model.evidence import Node, Run
 from whyidle.model.finding import GpuCount
 from whyidle.model.measurement import Measurement
+from whyidle.model.throttle import POWER_CAP, THERMAL
 
-# Bits of NVML's clocks event reasons.
-POWER_CAP: Final = 0x4
-THERMAL: Final = 0x8 | 0x20 | 0x40 | 0x80  # hardware, software thermal, hardware thermal, power brake
 BUSY_PERCENT: Final = 1.0
 
 Column = NDArray[np.float64]
