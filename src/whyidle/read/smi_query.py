@@ -22,8 +22,10 @@ COUNTERS: Final = re.compile(
     r"(?: \[[^\]]*\])?"
 )
 STAMP: Final = rb"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}"
-CELL: Final = rb"[ \t]*(?:[\d.]+(?: (?:%|MiB|W|MHz))?|0x[0-9a-fA-F]+|\[[^\],\n]*\]|P\d+|GPU-[\w-]+"
+CELL: Final = (
+    rb"[ \t]*(?:[\d.]+(?: (?:%|MiB|W|MHz))?|0x[0-9a-fA-F]+|\[[^\],\n]*\]|P\d+|GPU-[\w-]+"
     rb"|(?:NVIDIA|Tesla|GeForce)[^,\n]*)[ \t]*"
+)
 # a first line without header: nvidia-smi's timestamp or a cell in %, and cells as it prints them
 BARE: Final = re.compile(
     rb"(?=" + STAMP + rb"[ \t]*,|[^\n]*\d %[ \t]*[,\r\n])(?:" + STAMP + rb"|" + CELL + rb")(?:," + CELL + rb")+\r?\n"
