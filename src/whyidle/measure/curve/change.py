@@ -9,7 +9,7 @@ import numpy as np
 
 from whyidle.model.evidence import Floats, Floats64
 
-BLOCKS: Final = 600  # medians that a curve is reduced to: a shift is a matter of minutes of hours
+BLOCKS: Final = 120  # means that a curve is reduced to: steps that are seen in part average out, a shift stays
 LEAST: Final = 30  # samples of a segment (method 3.2); of a short curve a fifteenth, and two at least
 PENALTY: Final = 3.0  # of log(n) sigma^2 (method 3.2)
 APART: Final = 3.0  # robust deviations between the levels: they hardly overlap
@@ -41,7 +41,7 @@ def change(values: Floats, least_shift: float) -> Change | None:
     least = max(least, 2)
     if count < 2 * least + 2:
         return None
-    blocks = np.median(values[: count * size].reshape(count, size), axis=1) if size > 1 else values
+    blocks = values[: count * size].reshape(count, size).mean(axis=1)
     level = _rolling(np.asarray(blocks, np.float64))
     sums, squares = np.cumsum(level), np.cumsum(level**2)
     split = np.arange(least, count - least + 1)
