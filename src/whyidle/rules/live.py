@@ -22,7 +22,7 @@ READ = (
     "live_main_site", "live_workers_cpu_share", "live_workers_run_delay_share", "live_workers_blocked_share",
     "live_workers_site", "live_file_system", "live_file", "live_runnable_threads", "live_pool_threads",
     "on_gpu", "utilization_mean_share", "main_cpu_share", "main_run_delay_share", "cpu_throttled_share", "cpu_quota",
-    "cpus_online", "cpus_allowed", "cpus_taken", "job_cpu_share", "worker_cpus_allowed", 
+    "cpus_online", "cpus_allowed", "cpus_taken", "job_cpu_share", "worker_cpus_allowed",
     "storage_read_bytes_per_s", "ranks_on_machine", "cpu_pressure_share",
 )  # fmt: skip
 
