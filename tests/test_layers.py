@@ -35,7 +35,7 @@ LAYERS = (
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 APART = "capture"  # runs in the user's job: shares files with the others, never code
-HEAVY = {"numpy", "rich", "typer", "msgspec", "isal"}
+HEAVY = {"numpy", "rich", "typer", "msgspec", "isal", "prometheus_client"}
 
 
 def imported(source: str) -> Iterator[str]:

@@ -77,7 +77,16 @@ def test_a_driver_that_is_gone(watching: Watching) -> None:
     with exported(watch) as exporter:
         told = scraped(exporter)
     assert told["whyidle_up", ""] == 0
-    assert {name for name, _ in told} == {"whyidle_up", "whyidle_gpu_alarm"}
+    assert {name for name, _ in told} == {"whyidle_up"}
+
+
+def test_an_alarm_lasts(watching: Watching) -> None:
+    source = FakeSource(lambda s: [reading(0.0, 17), reading(95.0, 18)], 2)
+    watch, _, _ = watching(source, 200, alarm=True, grace_s=0.0, window_s=100.0)
+    watch.run()
+    with exported(watch) as exporter:
+        told = scraped(exporter)
+    assert (told["whyidle_gpu_alarm", "0"], told["whyidle_gpu_alarm", "1"]) == (1, 0)
 
 
 def test_names_are_escaped(watching: Watching) -> None:

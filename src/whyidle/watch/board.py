@@ -51,7 +51,7 @@ class Status:
         jobs: on it; None where they cannot be seen.
         hint: what its curve looks like, "" for nothing.
         unknown_since: ns since 1970; None while it is known.
-        alarm: an episode lasts.
+        alarm: an episode lasts; None where nobody asked for alarms.
     """
 
     gpu: Gpu
@@ -62,7 +62,7 @@ class Status:
     spent: Spent
     hint: str = ""
     unknown_since: int | None = None
-    alarm: bool = False
+    alarm: bool | None = None
 
 
 @dataclass(slots=True)
@@ -185,7 +185,7 @@ class Board:
             watched.spent,
             self.hints.get(gpu.index, "") if said.kind == "waits" else "",
             window.unknown_since,
-            watched.alarm is not None and watched.alarm.firing_since is not None,
+            None if watched.alarm is None else watched.alarm.firing_since is not None,
         )
 
     def _peers(self, watched: _Watched, seen: Mapping[int, Seen]) -> Sequence[Seen]:

@@ -49,7 +49,8 @@ class Exporter(Collector):
         held = GaugeMetricFamily("whyidle_gpu_held", "1 where a process or memory holds the GPU.", labels=GPU)
         alarm = GaugeMetricFamily("whyidle_gpu_alarm", "1 while an idle alarm lasts.", labels=GPU)
         for one in statuses:
-            alarm.add_metric(labels(one), float(one.alarm))
+            if one.alarm is not None:
+                alarm.add_metric(labels(one), float(one.alarm))
             if one.last is not None and one.last.held is not None:
                 held.add_metric(labels(one), float(one.last.held))
         for one in known:
