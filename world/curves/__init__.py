@@ -129,8 +129,8 @@ def _truth(job: Asked, done: Made, style: str | None) -> dict[str, Any]:
     training, kind = done.training, job.kind
     window = 60.0 if job.interval_s == 60 else job.product.window_s
     right = accepted(kind, done, job.interval_s, window)
-    if style in step_log.TELL_WAITS and kind.part == "data":
-        right.append("curve.data_wait")  # the log settles what the shape suggests
+    if style in step_log.TELL_WAITS and kind.shape and training.part("data", 0) >= 0.5 * job.severity:
+        right.append("curve.data_wait")  # the log is of rank 0, and settles what the shape suggests
     steps, held = training.steps, shapes(kind, done, job.severity)
     return {
         "name": job.name,
