@@ -60,7 +60,6 @@ def diagnose(
         whyidle diagnose runs/resnet50/
         whyidle diagnose rank*.json.gz --price 2.60 --gpus 8 --hours 24
         whyidle diagnose trace.json -o report.json
-        whyidle diagnose gpu.txt
         whyidle diagnose whyidle-runs/LATEST gpu.txt train.log
         whyidle diagnose trace.json --what-if input.workers_zero,sync.scalar_read
         whyidle diagnose 'sagemaker://my-training-job?region=us-east-1'
