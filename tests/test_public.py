@@ -48,7 +48,7 @@ def test_diagnose_reads_judges_and_prices(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(diagnosis, "judge", lambda run, **options: REPORT)
     assert whyidle.diagnose(["a"]) == REPORT
     assert whyidle.diagnose(["a"], price=1.0).warnings
-    assert told == [["a"], ["a"]]
+    assert told == [[Path("a")], [Path("a")]]
 
 
 def test_one_path_need_not_be_in_a_list() -> None:
