@@ -16,9 +16,10 @@ class Fluctuating(Rule):
     remote storage that is fast and slow, garbage collection, validation now and then.
 
     ## How we know
-    The samples spread by 30 points and more from the lowest 5% to the highest 5%, which are above 70%, and no period is
-    accepted. SageMaker's profiler asks for below 10% and above 70%. Steps that are a little shorter or longer than the time between samples look the same if the GPU counts
-    over less than that, so that "without a rhythm" is only said of what the samples can show.
+    The samples spread by 30 points and more from the lowest 5% to the highest 5%, which are above 70%, and no period
+    is accepted. SageMaker's profiler asks for below 10% and above 70%. Steps that are a little shorter or longer than
+    the time between samples look the same if the GPU counts over less than that, so that "without a rhythm" is only
+    said of what the samples can show.
 
     ## When to ignore it
     The job serves requests that come at random, and has to be there for them.
