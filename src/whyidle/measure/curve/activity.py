@@ -38,9 +38,9 @@ def activity(one: Shape) -> Activity | None:
     for name in COUNTERS:
         if _known(one, name):
             value = at(one.gpu.counters[name], time, within)
-            weight = seconds * np.isfinite(value)
-            if weight.sum() > 0:
-                shares[name] = float(np.clip(np.nansum(value * weight) / weight.sum(), 0, 1))
+            there = np.isfinite(value)
+            if seconds[there].sum() > 0:
+                shares[name] = float(np.clip(np.average(value[there], weights=seconds[there]), 0, 1))
     if not any(name in shares for name in told):
         return None
     hollow = shares.get("sm_active_share", 1.0) < SM or shares.get("tensor_active_share", 1.0) < TENSOR

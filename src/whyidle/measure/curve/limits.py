@@ -37,7 +37,7 @@ def measure(shapes: Sequence[Shape]) -> Iterator[Measurement]:
         yield Measurement("temperature_c", max(hottest))
     clocks = [share for one in shapes if (share := _clock(one)) is not None]
     if clocks:
-        yield Measurement("clock_share", min(*clocks, 1.0))
+        yield Measurement("clock_share", max(min(*clocks, 1.0), 0.0))
     limits = [
         float(now) / float(usual)
         for one in shapes
@@ -62,7 +62,7 @@ def _throttled(one: Shape, bits: int, violation: str) -> float | None:
     """Return in how much of the busy samples the clock is held down; None where nobody recorded that."""
     reasons = _while_busy(one, "throttle_reasons")
     if len(reasons):
-        return float(np.mean((reasons.astype(np.int64) & bits) != 0))
+        return float(np.mean((np.clip(reasons, 0, 2.0**53).astype(np.int64) & bits) != 0))
     held = _while_busy(one, violation)
     return float(np.mean(held > FLAG)) if len(held) else None
 

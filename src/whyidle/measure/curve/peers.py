@@ -30,6 +30,7 @@ SPEED: Final = {
 WORDS: Final = {"sm_clock_mhz": "SM clock", "power_w": "power"}
 LOADED: Final = 80.0  # percent: where all are as busy, clocks can be compared
 TOGETHER: Final = 0.8  # of the GPUs (method 3.2)
+MOMENTS: Final = 4_000_000  # that are told apart: bounds what recordings years apart take of memory
 TAKEN: Final = ("dip", "change", "flat", "fluctuating", "rest")  # of which idle time of a lagging GPU is a part
 
 Matrix = NDArray[np.float64]
@@ -88,24 +89,24 @@ def lagging(shapes: Sequence[Shape]) -> Lag | None:
         return None
     edges = windows(together)
     means = np.stack([mean_of(one.samples.time, one.samples.value, edges) for one in together])
-    apart = _apart(means, POINTS, PAIR)
+    told = ~np.isnan(means).any(axis=0)  # windows of which all GPUs are known
+    if not told.any():
+        return None
+    apart = _apart(means[:, told], POINTS, PAIR)
     if apart is not None:
         row, share = apart
+        means = means[:, told]
         _blame(together, means, row)
-        value, peers = np.nanmean(means[row]), np.nanmean(np.nanmedian(np.delete(means, row, axis=0), axis=0))
-        return Lag(together[row], "utilization", float(value), float(peers), share)
+        value, peers = float(means[row].mean()), float(np.median(np.delete(means, row, axis=0), axis=0).mean())
+        return Lag(together[row], "utilization", value, peers, share)
     return _slower(together, means, edges)
 
 
 def _apart(means: Matrix, least: float, pair: float, *, below: bool = False) -> tuple[int, float] | None:
     """Return the row that is furthest from the median in most windows, and in how many; None where none is."""
-    known = means[:, ~np.isnan(means).any(axis=0)]
-    if not known.size:
-        return None
-    middle = np.median(known, axis=0)
-    off = known - middle
-    if len(known) == 2:
-        bound = np.full(known.shape[1], pair / 2)
+    off = means - np.median(means, axis=0)
+    if len(means) == 2:
+        bound = np.full(means.shape[1], pair / 2)
         off = np.minimum(off, 0)  # of two the one with less is told
     else:
         bound = np.maximum(least, SPREAD * np.median(abs(off), axis=0))
@@ -119,7 +120,7 @@ def _apart(means: Matrix, least: float, pair: float, *, below: bool = False) -> 
 
 def _blame(together: Sequence[Shape], means: Matrix, row: int) -> None:
     """Move idle time to `lag`: of the GPU that is less busy, else of those that wait for the one that never does."""
-    average = np.nanmean(means, axis=1)
+    average = means.mean(axis=1)
     others = float(np.median(np.delete(average, row)))
     rows = [row] if average[row] < others else [i for i in range(len(together)) if i != row]
     for i in rows:
@@ -145,18 +146,20 @@ def _slower(together: Sequence[Shape], means: Matrix, edges: Floats64) -> Lag | 
             continue
         counters = [one.gpu.counters[name] for one in together]
         values = np.stack([mean_of(one.time, one.value, edges) for one in counters])
-        loaded = np.nanmin(means, axis=0) >= LOADED
+        loaded = (np.min(means, axis=0) >= LOADED) & ~np.isnan(values).any(axis=0)  # NaN is not above
         values = values[:, loaded]
         if not values.size or loaded.mean() < 0.5:
             continue
-        level = float(np.nanmedian(values))
+        level = float(np.median(values))
         apart = _apart(values, relative * level, 2 * relative * level, below=True) if level > 0 else None
         if apart is None:
             continue
         row, share = apart
-        value, peers = float(np.nanmean(values[row])), float(np.nanmedian(np.delete(values, row, axis=0)))
-        busy = float(np.nanmean(means[row])) / 100
-        slow = max(1 - (value / peers) ** SPEED[name], 0.0) * busy * float(loaded.mean()) if peers > 0 else 0.0
+        value, peers = float(values[row].mean()), float(np.median(np.delete(values, row, axis=0)))
+        busy = float(means[row, loaded].mean()) / 100
+        slow = (
+            max(1 - (max(value, 0.0) / peers) ** SPEED[name], 0.0) * busy * float(loaded.mean()) if peers > 0 else 0.0
+        )
         return Lag(together[row], WORDS[name], value, peers, share, slow)
     return None
 
@@ -169,9 +172,9 @@ def correlated(shapes: Sequence[Shape]) -> float | None:
     together = [one for one in aligned(shapes) if one.high - one.low >= LEAST]
     if len(together) < 2:
         return None
-    step = max(one.samples.interval_s for one in together) * 1e9
     low = min(int(one.samples.time[0]) for one in together)
     high = max(int(one.samples.time[-1]) for one in together)
+    step = max(*(one.samples.interval_s * 1e9 for one in together), (high - low) / MOMENTS)
     size = int((high - low) / step) + 2
     dipping, there = np.zeros(size, np.int32), np.zeros(size, np.int32)
     for one in together:

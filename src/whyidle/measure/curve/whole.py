@@ -199,7 +199,7 @@ def _slowed(one: Shape) -> tuple[str, Change, float, int] | None:
         if moved is None or max(moved.before, moved.after) <= 0:
             return None  # clocks are known not to shift: power then follows what runs
         lower = utilized[known][moved.at :] if moved.after < moved.before else utilized[known][: moved.at]
-        factor = min(moved.before, moved.after) / max(moved.before, moved.after)
+        factor = max(min(moved.before, moved.after), 0.0) / max(moved.before, moved.after)
         return WORDS[name], moved, float(lower.sum()) * (1 - factor ** SPEED[name]), int(time[known][moved.at])
     return None
 

@@ -16,9 +16,9 @@ class FlatLow(Rule):
     steps of less than a few samples wait for data each.
 
     ## How we know
-    Utilization stays below 70% (SageMaker's profiler has the same limit) and does not fall to zero for several samples
-    in turn. Waits in steps that are shorter than the time between samples average out to such a level, so that a curve
-    cannot tell a slow host from late batches: a step timer or a trace does.
+    Utilization is steady below 90%, or 95% of its samples are below 70% (SageMaker's profiler has that limit), and it
+    does not fall to zero regularly. Waits in steps that are shorter than the time between samples average out to such
+    a level, so that a curve cannot tell a slow host from late batches: a step timer or a trace does.
 
     ## When to ignore it
     The job serves requests, and there are no more of them.

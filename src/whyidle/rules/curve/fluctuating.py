@@ -16,9 +16,10 @@ class Fluctuating(Rule):
     remote storage that is fast and slow, garbage collection, validation now and then.
 
     ## How we know
-    5% of the samples are below 10% and 5% above 70% (SageMaker's profiler has the same limits), and no period is
-    accepted. Steps that are a little shorter or longer than the time between samples look the same if the GPU counts
-    over less than that, so that "without a rhythm" is only said of what the samples can show.
+    The samples spread by 30 points and more from the lowest 5% to the highest 5%, which are above 70%, and no period
+    is accepted. SageMaker's profiler asks for below 10% and above 70%. Steps that are a little shorter or longer than
+    the time between samples look the same if the GPU counts over less than that, so that "without a rhythm" is only
+    said of what the samples can show.
 
     ## When to ignore it
     The job serves requests that come at random, and has to be there for them.
@@ -38,7 +39,7 @@ class Fluctuating(Rule):
         )  # fmt: skip
         first = ("input.storage",) if m.get("curve_io_wait_share", 0.0) >= self.slow_disk else ()
         yield from self.finding(
-            f"Utilization goes up and down between nothing and full: idle {lost:.0%} of the curve.",
+            f"Utilization goes up and down without a rhythm: idle {lost:.0%} of the curve.",
             lost_share=lost,
             confidence=settle.sure(m, self.clear),
             seen=f"5% of the samples below {m.get('curve_p05_share', 0.0):.0%}, 5% above "

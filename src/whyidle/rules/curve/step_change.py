@@ -17,7 +17,7 @@ class StepChange(Rule):
     lost.
 
     ## How we know
-    Change points of the rolling median (binary segmentation, squared error, penalty 3 log(n) sigma^2) of utilization,
+    Change points of means (binary segmentation, squared error, penalty 3 log(n) sigma^2) of utilization,
     and, while the GPU is busy, of its SM clock and power. The message names the counter, the time and both levels.
 
     ## When to ignore it
