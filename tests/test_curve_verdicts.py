@@ -289,3 +289,9 @@ def test_a_trace_that_cannot_be_believed_does_not_hide_a_curve():
     assert report.summary.verdict.startswith("Healthy: the GPU was busy 98% of the time (nvidia-smi dmon")
     assert report.run.levels == ("curve",)
     assert report.warnings
+
+
+def test_what_a_reader_says_of_a_file_is_in_the_report():
+    said = "gpu.csv: 3 cells of utilization_percent are no numbers."
+    told = judged(replace(curve(gpu(0, steady())), warnings=(said,)))
+    assert said in told.warnings

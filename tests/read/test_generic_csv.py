@@ -198,3 +198,20 @@ def test_recordings_of_a_training_with_eight_gpus(corpus, name, samples, idle):
         assert len(series.time) == samples
         assert idle[0] <= round(float(np.mean(series.value == 0)), 2) <= idle[1]
     well_formed(curve)
+
+
+@pytest.mark.parametrize(
+    ("cells", "read"),
+    [
+        ((50, -1, 50, -1), [50, None, 50, None]),  # a code for "not measured" is not idle
+        ((50,) * 20 + (1e308,), [50] * 20 + [None]),
+        ((70, 300, 320, 310), [None] * 4),  # watts of a panel whose columns are called after GPUs
+        ((0, 300, 700, 790), [None] * 4),  # a sum over GPUs
+        ((99, 101, 100, 98), [99, 100, 100, 98]),  # rounded up
+    ],
+)
+def test_what_a_counter_cannot_be_is_not_measured_and_said(tmp_path, cells, read):
+    text = "Time,GPU 0\n" + "".join(f"2026-01-05 10:00:{second:02d},{cell}\n" for second, cell in enumerate(cells))
+    curve = curve_in(tmp_path, text)
+    assert values(curve, "utilization_percent") == read
+    assert any("not possible" in warning for warning in curve.warnings) == (None in read)

@@ -15,9 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from whyidle.model.evidence import Clock, Curve, Fact, Ints, Series
+from whyidle.model.evidence import Clock, Curve, Fact, Floats64, Ints, Series
 from whyidle.read.base import Progress, UnreadableError
 from whyidle.read.blocks import Blocks
+from whyidle.read.daylight import HOUR, MOST_JUMPS, hour_back, usual_step
 
 MOST_BYTES: Final = 64 << 20  # of a text, unpacked
 MOST_SERIES: Final = 1 << 16  # in a file; 8 GPUs x 20 counters are 160
@@ -29,6 +30,8 @@ SETTINGS: Final = {  # series that are one number all the time, and the fact tha
     "power_limit_w": "power_limit_w",
     "sm_clock_max_mhz": "sm_clock_max_mhz",
 }
+ANOTHER: Final = 0.1  # of a counter's values beyond its range: it is another counter
+DAMAGE: Final = 1e6  # beyond it a value is no other counter's, but damage, or a code for "not measured"
 HIGHEST: Final = {"_percent": 100.0, "_share": 1.0}  # by what a series' name ends in
 
 # DCGM and NVML write these where they have no value: dcgm_structs.h, DCGM_*_BLANK and the 15 codes above each.
@@ -130,7 +133,7 @@ class Samples:
             yield Series(name, subject.node, time, value, subject.device, instance=subject.instance)
 
 
-def in_order(time: Ints, value: np.ndarray) -> tuple[Ints, np.ndarray]:
+def in_order(time: Ints, value: Floats64) -> tuple[Ints, Floats64]:
     """Return both in order of time; of values of the same moment the last that was written."""
     if np.all(np.diff(time) > 0):
         return time, value
@@ -140,13 +143,20 @@ def in_order(time: Ints, value: np.ndarray) -> tuple[Ints, np.ndarray]:
     return time[last], value[last]
 
 
-def possible(name: str, value: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the values with NaN for what is outside of its range, and how many that were."""
+def possible(name: str, value: Floats64) -> tuple[Floats64, int]:
+    """Return the values with NaN for what is outside of its range, and how many that were.
+
+    Where a part of them says that this is another quantity, watts or a sum over GPUs, none is believed.
+    """
     highest = next((most for ending, most in HIGHEST.items() if name.endswith(ending)), LARGEST)
+    if not len(value) or (np.fmin.reduce(value) >= 0 and np.fmax.reduce(value) <= highest):  # most are
+        return value, 0
     with np.errstate(invalid="ignore"):
-        outside = (value < 0) | (value > highest * (SLACK if highest < LARGEST else 1))
-    value = np.where(outside, np.nan, np.minimum(value, highest))
-    return value, int(np.count_nonzero(outside))
+        above = value > highest * (SLACK if highest < LARGEST else 1)
+        outside = (value < 0) | above
+        other = np.count_nonzero(above & (value < DAMAGE)) > ANOTHER * np.count_nonzero(np.isfinite(value))
+    outside |= other & np.isfinite(value)
+    return np.where(outside, np.nan, np.minimum(value, highest)), int(np.count_nonzero(outside))
 
 
 def number(text: str) -> float:
@@ -214,19 +224,21 @@ def text_of(path: Path, warnings: list[str], progress: Progress | None = None) -
 
 
 def steady(times: Sequence[int], path: Path, warnings: list[str]) -> list[int]:
-    """Return local times such that they never go back: an hour back is the end of daylight saving, said in a warning.
+    """Return local times such that they never go back, said in a warning.
 
-    Any other step back is a clock that was set: what comes after follows a second later than what came before.
+    An hour back is the end of daylight saving; another step is a clock that was set, and what comes after follows on.
+    Where it goes back again and again nobody set a clock: lines of several processes are a little out of order.
     """
-    told: list[int] = []
-    ahead = steps = 0
-    for time in times:
-        if told and time + ahead < told[-1]:
-            back = told[-1] - time - ahead
-            ahead += 3600 * SECOND if back <= 3600 * SECOND else back + SECOND
-            steps += 1
-        told.append(time + ahead)
-    if steps:
-        often = "once" if steps == 1 else f"{steps:,} times"
-        warnings.append(f"{path}: its clock goes back {often} (daylight saving, or it was set).")
+    time = np.asarray(times, np.int64)
+    step = np.diff(time)
+    falls = np.flatnonzero(step < 0)
+    if not len(falls):
+        return list(times)
+    if len(falls) <= MOST_JUMPS:
+        usual = usual_step(step)
+        for fall in falls.tolist():
+            time[fall + 1 :] += HOUR if hour_back(step[fall], usual) else round(usual) - step[fall]
+    often = "once" if len(falls) == 1 else f"{len(falls):,} times"
+    warnings.append(f"{path}: its clock goes back {often} (daylight saving, or it was set).")
+    told: list[int] = np.maximum.accumulate(time).tolist()
     return told

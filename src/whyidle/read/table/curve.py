@@ -14,16 +14,16 @@ import numpy as np
 from whyidle.model.evidence import Curve, Fact, Floats64, Ints, Series
 from whyidle.read.base import UnreadableError
 from whyidle.read.blocks import Blocks
+from whyidle.read.daylight import HOUR, MOST_JUMPS, hour_back, usual_step
 from whyidle.read.table.gather import Collector, Group
 from whyidle.read.table.names import facts_of
-from whyidle.read.table.remarks import HOUR, Odd, left_out, shares, times, units
+from whyidle.read.table.remarks import Odd, impossible, left_out, shares, times, units
 from whyidle.read.table.rows import Cutter
 from whyidle.read.table.times import DAY, SECOND
 from whyidle.read.table.turns import TOGETHER, in_turn, told_apart
 
 _Column = TypeVar("_Column", Ints, Floats64)
 
-MOST_JUMPS: Final = 3  # of a clock by an hour, in one recording; rows with more are in no order at all
 ALWAYS: Final = frozenset({"utilization_percent", "process_utilization_percent"})  # kept where nothing was measured
 
 
@@ -61,7 +61,14 @@ def curve_of(
             turns = [f"No column tells the GPU: rows are taken in turn as those of {gpus} GPUs."]
     odd = Odd()
     series, facts = _series(collector, odd, recorder or kind)
-    said = [*turns, *left_out(cutter, collector), *units(collector), *shares(series, collector), *times(collector, odd)]
+    said = [
+        *turns,
+        *left_out(cutter, collector),
+        *units(collector),
+        *shares(series, collector),
+        *impossible(series),
+        *times(collector, odd),
+    ]
     return Curve(
         path=str(path),
         kind=kind,
@@ -172,7 +179,7 @@ def _in_order(time: Ints, collector: Collector, odd: Odd) -> tuple[Ints, Ints | 
             near = np.flatnonzero(np.abs(step - HOUR) < max(5 * usual, SECOND))
             odd.forward += time[near[:1] + 1].tolist() if usual < HOUR / 10 else []
         return time, None
-    usual = float(np.median(step[step > 0])) if (step > 0).any() else float(SECOND)
+    usual = usual_step(step)
     falls = np.flatnonzero(step < 0)
     shift = np.zeros(len(time), np.int64)
     for fall in falls[:100].tolist():
@@ -183,7 +190,7 @@ def _in_order(time: Ints, collector: Collector, odd: Odd) -> tuple[Ints, Ints | 
             len(falls) <= MOST_JUMPS
             and not collector.zone
             and collector.clock == "wall"
-            and abs(step[fall] + HOUR) < max(5 * usual, 60 * SECOND)
+            and hour_back(step[fall], usual)
         ):
             shift[fall + 1 :] += HOUR
             odd.back.append(int(time[fall]))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from whyidle.model.evidence import Series
+from whyidle.read.samples import possible
 from whyidle.read.table.gather import Collector
 from whyidle.read.table.rows import Cutter
 from whyidle.read.table.times import SECOND
 
-HOUR: Final = 3600 * SECOND
 SHOWN: Final = 40  # characters of a line that does not fit
 NAMED: Final = 3
 MOST_MIB: Final = 4e6  # memory of a GPU in MiB; as bytes it would be less than the driver itself takes
@@ -86,6 +86,19 @@ def shares(series: list[Series], collector: Collector) -> list[str]:
                 one.value[:] *= 2.0**20
             said.append(f"{meaning.name} has no unit and is at most {largest:,.0f}: taken as MiB.")
     return list(dict.fromkeys(said))
+
+
+def impossible(series: list[Series]) -> list[str]:
+    """Take values that a counter cannot have as not measured; say of which."""
+    wrong: Counter[str] = Counter()
+    for number, one in enumerate(series):
+        value, count = possible(one.name, one.value)
+        if value is not one.value:
+            series[number] = replace(one, value=value)
+            wrong[one.name] += count
+    return [
+        f"{count:,} values of {name} are not possible; taken as not measured." for name, count in wrong.items() if count
+    ]
 
 
 def times(collector: Collector, odd: Odd) -> list[str]:
