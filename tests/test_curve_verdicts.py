@@ -293,5 +293,5 @@ def test_a_trace_that_cannot_be_believed_does_not_hide_a_curve():
 
 def test_what_a_reader_says_of_a_file_is_in_the_report():
     said = "gpu.csv: 3 cells of utilization_percent are no numbers."
-    told = judged(replace(curve(gpu(0, steady())), warnings=(said,)))
+    told = judged(curve(gpu(steady()), warnings=(said,)))
     assert said in told.warnings

@@ -66,8 +66,8 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
     measured = measure(run)
     if not (measured.traces or measured.watched.logs or run.curves) and (own := fusion.of_nodes(run)):
         measured = measure(replace(run, curves=own))
-    read = (warning for one in (*run.traces, *run.curves) for warning in one.warnings)
-    warnings = [*run.warnings, *read, *measured.warnings]
+    warnings = [*run.warnings, *(w for trace in run.traces for w in trace.warnings), *measured.warnings]
+    warnings += (warning for curve in run.curves for warning in curve.warnings)
     warnings += different_jobs(measured.traces)
     warnings += dict.fromkeys(doubt.message for doubt in measured.doubts)
     info = run_info(run, measured)

@@ -148,3 +148,15 @@ def test_a_recording_of_a_training_with_four_gpus(corpus):
     assert [values(curve, "utilization_percent", gpu) for gpu in range(4)] == [[25], [18], [24], [18]]
     assert [values(curve, "power_w", gpu) for gpu in range(4)] == [[111], [111], [112], [86]]
     assert values(curve, "thermal_violation_percent", 3) == [0]
+
+
+def test_activity_of_hopper_and_later(tmp_path):
+    text = (
+        "# gpu    pwr     sm    mem  smutil  mmaact    dram\n"
+        "# Idx      W      %      %   GPM:%   GPM:%   GPM:%\n"
+        "    0    360    100     16    71.5    30.0       -\n"
+    )
+    curve = curve_in(tmp_path, text, "dmon.txt")
+    assert values(curve, "utilization_percent") == [100]
+    assert values(curve, "sm_active_share") == pytest.approx([0.715])
+    assert values(curve, "tensor_active_share") == pytest.approx([0.3])

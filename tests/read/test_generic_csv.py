@@ -215,3 +215,10 @@ def test_what_a_counter_cannot_be_is_not_measured_and_said(tmp_path, cells, read
     curve = curve_in(tmp_path, text)
     assert values(curve, "utilization_percent") == read
     assert any("not possible" in warning for warning in curve.warnings) == (None in read)
+
+
+@pytest.mark.parametrize("metric", ["", "DCGM_FI_DEV_GPU_UTIL"])
+def test_legends_of_grafana(tmp_path, metric):
+    header = f'"Time","{metric}{{Hostname=""n1"", gpu=""2"", instance=""n1:9400""}}"\n'
+    curve = curve_in(tmp_path, header + "2026-01-05 10:00:00,55\n2026-01-05 10:00:15,60\n")
+    assert values(curve, "utilization_percent", 2) == [55, 60]

@@ -31,6 +31,14 @@ COLUMNS: Final = {
     "tviol": Meaning("thermal_violation_percent", share=False),
     "rxpci": Meaning("pcie_rx_bytes_per_s", 1e6),
     "txpci": Meaning("pcie_tx_bytes_per_s", 1e6),
+    "gract": Meaning("graphics_active_share", 0.01),  # from here --gpm-metrics, of Hopper and later, all in %
+    "smutil": Meaning("sm_active_share", 0.01),
+    "smocc": Meaning("sm_occupancy_share", 0.01),
+    "mmaact": Meaning("tensor_active_share", 0.01),
+    "dram": Meaning("dram_active_share", 0.01),
+    "fp64": Meaning("fp64_active_share", 0.01),
+    "fp32": Meaning("fp32_active_share", 0.01),
+    "fp16": Meaning("fp16_active_share", 0.01),
 }
 FLAG: Final = 100.0  # percent, of a violation that is told as yes or no
 HEADER: Final = re.compile(rb"^[ \t]*#[ \t]*(?:(?:Date|Time)[ \t,]+)*gpu[ \t,]+(?!.*\bpid\b)[^\n]*", re.MULTILINE)

@@ -80,6 +80,38 @@ FORMATS: Final = (
         content=_has(r"^Successfully ran diagnostic for group", r"\| Diagnostic +\| Result"),
         hint=f"It tests hardware; how busy GPUs are tells: {RECORD_GPUS}",
     ),
+    Foreign(
+        "the state of Hugging Face's Trainer",
+        content=_has(r'^\s*\{(?=.*"global_step"\s*:).*"log_history"\s*:\s*\['),
+        hint="It tells no step times; `whyidle run -- python train.py` measures them.",
+    ),
+    Foreign(
+        "a listing of AMD GPUs (rocm-smi, amd-smi)",
+        content=_has(
+            r"^(?:device|gpu|card)\b[^\n]*(?:GPU use \(%\)|gfx_activity)", r"ROCm System Management Interface"
+        ),
+        hint="It tells no time. `amd-smi monitor --csv -w 1` does, with --file.",
+    ),
+    Foreign(
+        "a table of one value per row (metric, value)",
+        content=_has(
+            r"^(?i:(?=[^\n]*\b(?:metric|key|series)(?:_?name)?\b)(?=[^\n]*\bvalue\b)(?=[^\n]*\btime)[^\n{]*[,;\t])"
+        ),
+        hint="Give each metric a column of its own: time,gpu,utilization_percent.",
+    ),
+    Foreign(
+        "CloudWatch's graph as CSV",
+        content=_has(r'^"?Label"?,[^\n]*Utilization'),
+        hint="`aws cloudwatch get-metric-data` or `whyidle sagemaker://JOB` is read.",
+    ),
+    Foreign(
+        "Influx lines (Telegraf)", content=_has(r"^nvidia_smi,[^\n]*utilization_gpu="), hint='data_format = "json"'
+    ),
+    Foreign(
+        "gpustat's listing",
+        content=_has(r"^\S+\s+\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}[^\n]*\n\[\d+\] "),
+        hint="`while sleep 1; do gpustat --json; done > gpus.json` is read.",
+    ),
     Foreign("a Parquet table", (".parquet",), _has(r"^PAR1")),
     Foreign("an archive", (".zip", ".tar", ".tgz", ".7z", ".rar"), _has(r"^.{257}ustar", r"^7z\xbc\xaf"), UNPACK),
     Foreign("Zstandard-compressed", (".zst",), _has(r"^\x28\xb5\x2f\xfd"), "zstd -d FILE"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -162,27 +162,32 @@ class PrometheusText(Reader):
     def read(self, path: Path, progress: Progress | None = None) -> Curve:
         """See Reader. Without times in it, a scrape is at 0 and the next follow at the exporter's usual interval."""
         samples = Samples()
-        scrapes = _Scrapes(samples)
-        lines = [line[:LONGEST_LINE] for line in text_of(path, samples.warnings, progress).splitlines()]
-        for line in lines:
-            if line.startswith("nvidia_smi_gpu_info{"):
-                scrapes.identify(line)
-        for line in lines:
-            name = line.partition("{")[0] if "{" in line else line.partition(" ")[0]
-            if name in METRICS:
-                scrapes.take(name, line)
-        if not samples.subjects():
-            raise UnreadableError(path, "metrics of an exporter, without a counter of a GPU that whyidle knows.")
-        _clock(path, scrapes)
-        for count, what in (
-            (scrapes.broken, "lines are no samples and left out"),
-            (scrapes.unknown_gpu, "samples do not say of which GPU they are, and are left out"),
-        ):
-            if count:
-                samples.warnings.append(f"{path}: {count:,} {what}.")
-        _totals(samples)
-        _split(path, samples)
-        return samples.curve(path, self.kind)
+        return curve_of(text_of(path, samples.warnings, progress).splitlines(), samples, path, self.kind)
+
+
+def curve_of(lines: Iterable[str], samples: Samples, path: Path, kind: str) -> Curve:
+    """Return the curve in lines of the text format. UnreadableError where no counter of a GPU is in them."""
+    scrapes = _Scrapes(samples)
+    lines = [line[:LONGEST_LINE] for line in lines]
+    for line in lines:
+        if line.startswith("nvidia_smi_gpu_info{"):
+            scrapes.identify(line)
+    for line in lines:
+        name = line.partition("{")[0] if "{" in line else line.partition(" ")[0]
+        if name in METRICS:
+            scrapes.take(name, line)
+    if not samples.subjects():
+        raise UnreadableError(path, "metrics of an exporter, without a counter of a GPU that whyidle knows.")
+    _clock(path, scrapes)
+    for count, what in (
+        (scrapes.broken, "lines are no samples and left out"),
+        (scrapes.unknown_gpu, "samples do not say of which GPU they are, and are left out"),
+    ):
+        if count:
+            samples.warnings.append(f"{path}: {count:,} {what}.")
+    _totals(samples)
+    _split(path, samples)
+    return samples.curve(path, kind)
 
 
 def _host(labels: dict[str, str]) -> str:

@@ -47,7 +47,7 @@ class TrainerLog(Reader):
         """See Reader. Many a log begins with pages of settings: then its last bytes tell."""
         if b"\0" in head or head.lstrip().startswith((b'{"', b"[{")):
             return False
-        return any(_looks_like_steps(part) for part in (head, content_of(path, HEAD, last=True)[0]))
+        return any(looks_like_steps(part) for part in (head, content_of(path, HEAD, last=True)[0]))
 
     def read(self, path: Path, progress: Progress | None = None) -> Curve:
         """See Reader. The lines of one trainer are read: of that which most lines fit."""
@@ -73,7 +73,8 @@ class TrainerLog(Reader):
         return samples.curve(path, self.kind, step_log=True)
 
 
-def _looks_like_steps(part: bytes) -> bool:
+def looks_like_steps(part: bytes) -> bool:
+    """Say whether some lines of this part tell of steps."""
     lines = _lines(part.decode("utf-8", "replace"))
     return _whose(lines)[1] >= SNIFFED or sum(TELLS_NO_TIME.match(line) is not None for line in lines) >= SNIFFED
 

@@ -63,6 +63,7 @@ _PATTERNS: Final = tuple(
         ),
         ("utilization_percent", 1, r"gpu (usage|load|busy|use)|gpuutil|gpuutili[sz]ation|sm util(i[sz]ation)?"),
         ("utilization_percent", 2, r"dcgm fi dev gpu util|nvidia smi utili[sz]ation gpu ratio"),
+        ("utilization_percent", 3, r"gfx( activity)?"),  # amd-smi monitor
         ("memory_used_bytes", 0, r"(gpu )?(memory|mem|vram|fb) used|used (gpu )?(memory|mem)|dcgm fi dev fb used"),
         ("memory_used_bytes", 1, r"(gpu )?(memory|mem|vram|fb) ?(usage|allocated)?|memory allocated bytes"),
         ("memory_total_bytes", 0, r"(gpu )?(memory|mem|vram|fb) total|total (gpu )?(memory|mem)"),
@@ -92,7 +93,7 @@ REASONS: Final = {  # NVML's nvmlClocksEventReason*, which nvidia-smi also print
 
 TIME: Final = re.compile(
     r"(.* )?timestamps?( (utc|local|(?P<unit>s|sec|ms|us|ns)))?|t|ts|((date|local|utc) ?)?time( (utc|stamp|local))?"
-    r"|time( in)?( (?P<unit2>s|sec|seconds|ms|us|ns))?"
+    r"|query time|time( in)?( (?P<unit2>s|sec|seconds|ms|us|ns))?"
     r"|date|datetime|epoch( (?P<unit3>s|ms|us|ns))?|unix( ?time)?|unixtime|wall ?time|created at|when"
 )
 SINCE: Final = re.compile(
@@ -125,6 +126,8 @@ _ALL_UNITS: Final = re.compile(
 # "metrics-daemon/cuda:0 (gpu:0)/gpu_utilization (%)/mean".
 _NUMBERED: Final = re.compile(r"^(?:.* )?(?:gpu|cuda|device) ?(?P<device>\d{1,3})(?: (?P<rest>.*))?$")
 _NUMBER_LAST: Final = re.compile(r"(?P<rest>(?:gpu )?(?:util|utili[sz]ation)(?: gpu)?) ?(?P<device>\d{1,3})")
+# Grafana's legend of a query without one: DCGM_FI_DEV_GPU_UTIL{Hostname="node1", gpu="0"}, or the labels alone.
+_LABELLED: Final = re.compile(r'(?P<metric>\w*)\s*\{.*?\bgpu="+(?P<device>\d{1,3})"+.*\}')
 _WANDB: Final = {  # what W&B writes behind the number; "" is not read
     "gpu": "utilization_percent",
     "memory": "memory_utilization_percent",
@@ -147,6 +150,8 @@ def meaning_of(header: str, prefer_mib: bool = False) -> Meaning | None:
     """
     if header.strip() == DISK:
         return None
+    if labelled := _LABELLED.fullmatch(header.strip()):
+        header = f"gpu {labelled['device']} {labelled['metric']}"
     words = plain(header)
     match = REASON.fullmatch(words)
     if match and match[1] in REASONS:
