@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recorded import BEGAN, GPU_OF_MACHINE, MS, Process, run_directory
-from tests.sampled import S, curve, gpu, trainer
+from tests.sampled import WALL, S, curve, gpu, trainer
 from whyidle import cost
 from whyidle.curves import MOST_CONFIDENCE, span
 from whyidle.diagnosis import diagnose
@@ -292,6 +292,14 @@ def test_a_trace_that_cannot_be_believed_does_not_hide_a_curve():
 
 
 def test_what_a_reader_says_of_a_file_is_in_the_report():
-    said = "gpu.csv: 3 cells of utilization_percent are no numbers."
+    said = "gpu.txt: 3 cells of utilization_percent are no numbers."
     told = judged(curve(gpu(steady()), warnings=(said,)))
     assert said in told.warnings
+
+
+def test_what_is_said_of_many_files_alike_is_said_once():
+    files = [
+        curve(gpu([50] * 9, start=WALL + 10 * S * place), path=f"{place}.txt", warnings=(f"{place}.txt: cut short.",))
+        for place in range(40)
+    ]
+    assert "0.txt and 39 more files: cut short." in judged(*files).warnings

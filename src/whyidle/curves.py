@@ -7,12 +7,13 @@ what could be the cause, and names the measurement that tells. What it did not r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from whyidle.measure import Measured
 from whyidle.measure.curve import Curves
+from whyidle.model.evidence import Curve
 from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, CurvePicture, Finding, Prediction, Summary
 from whyidle.model.measurement import CURVE, CURVE_ACTIVITY, CURVE_LONG, Measurements
 from whyidle.rules import all_rules
@@ -54,6 +55,16 @@ def summarize(summary: Summary, curves: Curves) -> Summary:
     if summary.data_wait_share is None:
         summary = replace(summary, data_wait_share=number("curve_data_wait_share"))
     return summary
+
+
+def said_in_reading(read: Sequence[Curve]) -> Iterator[str]:
+    """Yield what had to be repaired or left out in files; what is said of several alike, once."""
+    paths: dict[str, list[str]] = {}
+    for curve in read:
+        for warning in curve.warnings:
+            paths.setdefault(warning.removeprefix(f"{curve.path}: "), []).append(curve.path)
+    for warning, of in paths.items():
+        yield f"{of[0]}{f' and {len(of) - 1:,} more files' if len(of) > 1 else ''}: {warning}"
 
 
 def alone(summary: Summary, curves: Curves) -> Summary:

@@ -67,7 +67,7 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
     if not (measured.traces or measured.watched.logs or run.curves) and (own := fusion.of_nodes(run)):
         measured = measure(replace(run, curves=own))
     warnings = [*run.warnings, *(w for trace in run.traces for w in trace.warnings), *measured.warnings]
-    warnings += (warning for curve in run.curves for warning in curve.warnings)
+    warnings += curves.said_in_reading(run.curves)
     warnings += different_jobs(measured.traces)
     warnings += dict.fromkeys(doubt.message for doubt in measured.doubts)
     info = run_info(run, measured)

@@ -11,7 +11,7 @@ from typing import Final
 
 from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
-from whyidle.read.samples import SECOND, Samples, Subject, number, text_of
+from whyidle.read.samples import SECOND, Samples, Subject, moment_in_name, number, text_of
 
 SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]{0,199})(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d{1,19}))?\s*$")
 LABEL: Final = re.compile(r'([a-zA-Z_]\w{0,99})="((?:[^"\\]|\\.)*)"')
@@ -208,7 +208,10 @@ def _clock(path: Path, scrapes: _Scrapes) -> None:
     samples = scrapes.samples
     if scrapes.timed and scrapes.bare:
         raise UnreadableError(path, "of its samples some have a time and some have none.", damaged=True)
-    if scrapes.bare:
+    if scrapes.bare and not scrapes.scrape and (named := moment_in_name(path)) is not None:
+        samples.shift(named)
+        samples.warnings.append(f"{path}: its time is taken from its name.")
+    elif scrapes.bare:
         samples.clock = "assumed" if scrapes.scrape else "relative"
     if scrapes.scrape:
         told = f"{scrapes.scrape + 1:,} scrapes that do not tell their time: taken as {scrapes.interval} s apart."

@@ -46,6 +46,10 @@ CTIME: Final = re.compile(
 ISO: Final = re.compile(
     r"(\d{4})[-/](\d\d)[-/](\d\d)[T _]?\s?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s?(Z\b|[+-]\d\d:?\d\d\b)?"
 )
+DATE_IN_NAME: Final = re.compile(
+    r"(?<!\d)(20\d\d)[-_.]?(\d\d)[-_.]?(\d\d)[-_ T]?(\d\d)[-_:.]?(\d\d)[-_:.]?(\d\d)(?!\d)"
+)
+EPOCH_IN_NAME: Final = re.compile(r"(?<!\d)(1\d{9})(\d{3})?(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,11 @@ class Samples:
             column = self._values.setdefault((name, subject), (array("q"), array("d")))
         column[0].append(time)
         column[1].append(value)
+
+    def shift(self, by: int) -> None:
+        """Move every sample by a time, in ns."""
+        for times, _ in self._values.values():
+            times[:] = array("q", (time + by for time in times))
 
     def tell(self, subject: Subject, name: str, value: bool | int | float | str, where: str) -> None:
         """Note a setting of a subject; the first that is told stays."""
@@ -207,6 +216,15 @@ def moment(text: str) -> int | None:
         seconds -= sign * (int(zone[1:3]) * 3600 + int(zone[-2:]) * 60)
     nanoseconds = seconds * SECOND + int(fraction.ljust(9, "0") or 0)
     return nanoseconds if 0 <= nanoseconds < 1 << 62 else None
+
+
+def moment_in_name(path: Path) -> int | None:
+    """Return the time that a file's name tells, as ns since 1970: 1767607200, 20260105T100000, 2026-01-05_10-00-00."""
+    if told := DATE_IN_NAME.search(path.name):
+        return moment("{}-{}-{} {}:{}:{}".format(*told.groups()))
+    if told := EPOCH_IN_NAME.search(path.name):
+        return int(told.group(1)) * SECOND + int(told.group(2) or 0) * 1_000_000
+    return None
 
 
 def text_of(path: Path, warnings: list[str], progress: Progress | None = None) -> str:

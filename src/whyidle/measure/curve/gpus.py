@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -93,28 +92,72 @@ def _gpu(
     facts: Mapping[str, Mapping[str, Value]],
     warnings: list[str],
 ) -> Gpu:
-    joined = {name: _joined(several, warnings) for name, several in counters.items()}
+    joined, doubled = {}, {}
+    for name, several in counters.items():
+        joined[name], others = _joined(several)
+        if others:
+            doubled[name] = others
+    if doubled:
+        warnings.append(_said(next(iter(joined.values())).subject or "a host", doubled, counters))
     chosen = next((counters[name][0][1] for name in UTILIZATION if name in counters), None)
     curve = chosen or next(iter(counters.values()))[0][1]
     subject = next(iter(joined.values())).subject
     return Gpu(*place, curve.path, curve.clock, joined, facts.get(subject, {}))
 
 
-def _joined(several: Sequence[tuple[Series, Curve]], warnings: list[str]) -> Series:
-    """Return a counter that several files hold: one after the other where they follow, else the longer."""
+def _joined(several: Sequence[tuple[Series, Curve]]) -> tuple[Series, list[str]]:
+    """Return a counter that several files hold, and the files that are left out.
+
+    They are one where they follow each other on one clock, or say the same where they overlap; else the longer counts.
+    """
     if len(several) == 1:
-        return several[0][0]
-    ordered = sorted((one for one, _ in several), key=lambda one: int(one.time[0]))
-    follow = all(int(a.time[-1]) < int(b.time[0]) for a, b in pairwise(ordered))
-    first = ordered[0]
-    if follow and all(curve.clock == "wall" for _, curve in several):
-        time = np.concatenate([one.time for one in ordered])
-        value = np.concatenate([one.value for one in ordered])
-        return Series(first.name, first.node, time, value, first.device, first.pid, first.role, first.instance)
+        return several[0][0], []
+    ordered = sorted((one for one, _ in several), key=lambda one: (int(one.time[0]), len(one.time)))
+    clocks = {(curve.clock, "" if curve.clock == "wall" else curve.kind) for _, curve in several}
+    if len(clocks) == 1 and clocks.isdisjoint({("assumed", several[0][1].kind)}):
+        pieces = [ordered[0]]
+        for one in ordered[1:]:
+            common = int(np.searchsorted(one.time, pieces[-1].time[-1], side="right"))
+            if common and not _same(one, common, pieces := [_one(pieces)]):
+                break
+            if common < len(one.time):
+                pieces.append(replace(one, time=one.time[common:], value=one.value[common:]))
+        else:
+            return _one(pieces), []
     longest = max(several, key=lambda item: (int(item[0].time[-1] - item[0].time[0]), len(item[0].time)))
-    others = sorted({curve.path for one, curve in several if one is not longest[0]})
-    warnings.append(
-        f"{first.subject or 'a host'}: {', '.join(others[:3])} and {longest[1].path} both hold {first.name}; "
-        "the longer one is used. Give the curves of one job once, with the name of the host where there are several."
+    return longest[0], sorted({curve.path for one, curve in several if one is not longest[0]})
+
+
+def _one(pieces: Sequence[Series]) -> Series:
+    """Return the pieces of a counter as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    columns = (np.concatenate([one.time for one in pieces]), np.concatenate([one.value for one in pieces]))
+    return replace(pieces[0], time=columns[0], value=columns[1])
+
+
+def _same(one: Series, common: int, pieces: Sequence[Series]) -> bool:
+    """Say whether the first `common` samples of a counter are in what there is of it, too."""
+    (whole,) = pieces
+    at = np.searchsorted(whole.time, one.time[:common])
+    return np.array_equal(whole.time[at], one.time[:common]) and np.array_equal(
+        whole.value[at], one.value[:common], equal_nan=True
     )
-    return longest[0]
+
+
+def _said(
+    subject: str, doubled: Mapping[str, Sequence[str]], counters: Mapping[str, Sequence[tuple[Series, Curve]]]
+) -> str:
+    """Return what is said of files that hold the same counters of a GPU, of which one is used."""
+    several = counters[next(iter(doubled))]
+    if all(len(one.time) == 1 and curve.clock != "wall" for one, curve in several):
+        return (
+            f"{subject}: {len(several):,} files hold a moment each, and none tells its time: one is used. "
+            "Write the time into each file's name, or into the samples."
+        )
+    others = sorted({path for paths in doubled.values() for path in paths})
+    kept = next(curve.path for _, curve in several if curve.path not in others)
+    return (
+        f"{subject}: {', '.join(others[:3])} and {kept} all hold {', '.join(list(doubled)[:3])}; the longer one is "
+        "used. Give the curves of one job once, with the name of the host where there are several."
+    )

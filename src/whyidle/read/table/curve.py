@@ -24,6 +24,7 @@ from whyidle.read.table.turns import TOGETHER, in_turn, told_apart
 
 _Column = TypeVar("_Column", Ints, Floats64)
 
+GPU_IN_NAME: Final = re.compile(r"(?<![a-z])(?:gpu|device|cuda)[-_ ]?(\d{1,3})(?!\d)", re.IGNORECASE)
 ALWAYS: Final = frozenset({"utilization_percent", "process_utilization_percent"})  # kept where nothing was measured
 
 
@@ -57,6 +58,9 @@ def curve_of(
     turns = []
     if not told_apart(collector):
         collector.groups, gpus = in_turn(collector.groups, TOGETHER if one_after_the_other else 0)
+        if gpus == 1 and (named := GPU_IN_NAME.search(path.name)):
+            collector.groups = [replace(group, keys={**group.keys, "device": named[1]}) for group in collector.groups]
+            turns = [f"No column tells the GPU: its name does, GPU {named[1]}."]
         if gpus > 1:
             turns = [f"No column tells the GPU: rows are taken in turn as those of {gpus} GPUs."]
     odd = Odd()
