@@ -71,6 +71,12 @@ def test_files_that_say_another_thing_of_the_same_time_are_not(tmp_path):
     assert any("the longer one is used" in said for said in found.warnings)
 
 
+def test_a_file_that_writes_a_gpu_in_two_ways_is_told(tmp_path):
+    rows = "".join(f"2026-01-05T10:00:0{s},{gpu},{9 * s}\n" for s in range(6) for gpu in ("0", "gpu0"))
+    found = judged(tmp_path, {"a.csv": "time,gpu,utilization\n" + rows.replace("gpu0,9", "gpu0,7")})
+    assert any("all hold utilization_percent" in said for said in found.warnings)
+
+
 def test_minutes_of_the_sagemaker_profiler(tmp_path):
     row = '{{"Type":"gpu","Name":"gpu0","Dimension":"GPUUtilization","Value":{},"Timestamp":{},"NodeId":"algo-1"}}\n'
     files = {

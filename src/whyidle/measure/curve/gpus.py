@@ -156,7 +156,7 @@ def _said(
             "Write the time into each file's name, or into the samples."
         )
     others = sorted({path for paths in doubled.values() for path in paths})
-    kept = next(curve.path for _, curve in several if curve.path not in others)
+    kept = next((curve.path for _, curve in several if curve.path not in others), others[0])  # it may hold it twice
     return (
         f"{subject}: {', '.join(others[:3])} and {kept} all hold {', '.join(list(doubled)[:3])}; the longer one is "
         "used. Give the curves of one job once, with the name of the host where there are several."

@@ -198,11 +198,13 @@ class Collector:
             elif count:
                 counts[text] += count
         scale = np.array([np.nan if factor is None else factor for factor in factors])
-        if which is None:
-            return value * scale[0] if scale[0] != 1 else value
-        if len(counts) > 1 and meaning.name.endswith("_percent"):  # beside 45 % a bare 0.45 may be a share: not known
+        if which is None and scale[0] == 1:
+            return value
+        mixed_units = which is not None and len(counts) > 1
+        if mixed_units and meaning.name.endswith("_percent"):  # beside 45 % a bare 0.45 may be a share: not known
             value[(numbers.unit == NO_UNIT) & (value <= 1) & known] = np.nan
-        scaled: Floats64 = value * scale[which]
+        with np.errstate(over="ignore"):  # 1e308 MiB: no counter can be that (samples.possible)
+            scaled: Floats64 = value * (scale[0] if which is None else scale[which])
         return scaled
 
 
