@@ -112,3 +112,23 @@ def test_nothing_is_fetched_where_another_address_is_wrong(brings):
     with pytest.raises(WhyIdleError, match="fetches nothing from s3://"):
         diagnosis.diagnose([ADDRESS, "s3://bucket/trace.json"])
     assert list(left.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "prometheus+http://user:s3cret@127.0.0.1:1/",
+        "prometheus+http://user:s3cret/x@127.0.0.1:1/",
+        "prometheus+http://user:s3cret?x@127.0.0.1:1/",
+        "prometheus+http://user:x#s3cret@127.0.0.1:1/",
+        "prometheus+http://user:s3@s3cret/:x@127.0.0.1:1/?start=-1h",
+        "prometheus+http://user:s3cret@127.0.0.1:99999/",
+        "prometheus+http://user:s3cret@127.0.0.1:1/?token=x",
+        "sagemaker://user:s3cret@job",
+        "s3://user:s3cret@bucket/key",
+    ],
+)
+def test_a_password_is_in_no_message(address):
+    with pytest.raises(WhyIdleError) as raised, brought(address):
+        pass
+    assert "s3cret" not in raised.value.message + raised.value.hint

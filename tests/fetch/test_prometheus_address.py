@@ -325,7 +325,7 @@ def test_nobody_there(tmp_path):
     ("address", "said"),
     [
         ("prometheus+http:///", "no host is named"),
-        ("prometheus+http://host:port/", "Port could not be cast"),
+        ("prometheus+http://host:port/", "the port is no number"),
         ("prometheus+http://host/?match=DCGM_FI_DEV_GPU_UTIL", "match is a label selector"),
         ('prometheus+http://host/?match={a="b"}) or (c', "match is a label selector"),
         ("prometheus+http://host/?start=yesterday", "start is a moment"),

@@ -10,7 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 from whyidle.errors import WhyIdleError
 
 ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_USER: Final = re.compile(r"(://)[^/?#]*@")  # greedy: a password may hold an @
+# Greedy, up to the parameters: a password may hold an @, and a / that should have been written otherwise.
+_USER: Final = re.compile(r"(://)(?:(?!\?\w+=)\S)*@")
+ENCODED: Final = "in a password / is written %2F, ? %3F and # %23"
 
 
 class Progress(Protocol):
@@ -48,8 +50,11 @@ def parameters(address: str, allowed: tuple[str, ...], example: str) -> dict[str
     Raises:
         WhyIdleError: a name is not one of those allowed, or comes twice.
     """
+    parts = urlsplit(address)
+    if "@" in parts.path or "@" in parts.fragment or "@" in parts.query.partition("=")[0]:
+        raise WhyIdleError(f"{shown(address)}: an @ behind the host", ENCODED)
     given: dict[str, str] = {}
-    for name, value in parse_qsl(urlsplit(address).query.replace("+", "%2B"), keep_blank_values=True):
+    for name, value in parse_qsl(parts.query.replace("+", "%2B"), keep_blank_values=True):
         if name not in allowed or name in given:
             what = "comes twice" if name in given else f"is not one of {', '.join(allowed)}"
             raise WhyIdleError(f"{shown(address)}: {name!r} {what}", example)

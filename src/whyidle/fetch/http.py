@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from whyidle.errors import WhyIdleError
-from whyidle.fetch.base import shown
+from whyidle.fetch.base import ENCODED, shown
 
 LARGEST: Final = 32 << 20  # bytes of one answer
 SAID: Final = 1 << 16  # bytes of an error page that are looked at
@@ -58,8 +58,8 @@ class Server:
         parts = urlsplit(url)
         try:
             host, port = parts.hostname, parts.port
-        except ValueError as error:
-            raise WhyIdleError(f"{shown(url)}: {error}") from None
+        except ValueError:  # it tells what should be a port, and may be a password
+            raise WhyIdleError(f"{shown(url)}: the port is no number from 0 to 65535", ENCODED) from None
         if not host:
             raise WhyIdleError(f"{shown(url)}: no host is named", f"{parts.scheme}://localhost:9090/")
         place = f"[{host}]" if ":" in host else host

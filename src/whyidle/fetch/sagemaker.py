@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from whyidle.errors import WhyIdleError
 from whyidle.fetch.aws import client, said
-from whyidle.fetch.base import Progress, Source, parameters
+from whyidle.fetch.base import Progress, Source, parameters, shown
 from whyidle.model.instances import Instance, instance
 
 EXAMPLE: Final = "whyidle 'sagemaker://my-training-job?region=us-east-1'"
@@ -61,7 +61,7 @@ class SageMaker(Source):
         parts = urlsplit(address)
         name = parts.netloc
         if not JOB.fullmatch(name) or parts.path.strip("/"):
-            raise WhyIdleError(f"{address}: not the name of a training job: {name + parts.path!r}", EXAMPLE)
+            raise WhyIdleError(f"{shown(address)}: not the name of a training job", EXAMPLE)
         region = parameters(address, ("region",), EXAMPLE).get("region")
         sagemaker = client("sagemaker", region)
         job = described(sagemaker, name)

@@ -59,6 +59,7 @@ def units(collector: Collector) -> list[str]:
     return said
 
 
+@np.errstate(over="ignore")  # of -1e308 MiB; `impossible` comes next
 def shares(series: list[Series], collector: Collector) -> list[str]:
     """Bring shares that were written 0-1 to percent, and memory without a unit to bytes; say which."""
     said = []
