@@ -1,8 +1,8 @@
-"""How fast tables of GPU counters become curves, next to pandas and numpy where they are installed.
+"""How fast tables of GPU counters become curves and a verdict, next to pandas and numpy where they are installed.
 
 Inputs are made in a temporary folder: a day of 1 Hz samples of 8 GPUs as nvidia-smi writes them (691,200 rows of 8
 metrics), and a month of 1-minute points of 512 GPUs (22 million rows). Every run is a fresh process; CPU seconds and
-peak memory are those of the process from imports done to data ready.
+peak memory are those of the process from imports done to data ready; of a verdict, `whyidle FILE`, also of the imports.
 
     python bench/curves_speed.py [--scale 0.05] [--only day]
 """
@@ -31,6 +31,14 @@ before = cpu()
 print(json.dumps([cpu() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6]))
 """
 OURS = ("whyidle", "from whyidle.read import load", "run = load([path]); assert run.curves")
+WHOLE = """
+import contextlib, io
+from whyidle.cli import main
+with contextlib.redirect_stdout(io.StringIO()) as out:
+    main([path])
+assert "idle" in out.getvalue()
+"""
+VERDICT = ("whyidle, a verdict", "", WHOLE)
 # what is still to do on a table of text: times, numbers without their units, a table per GPU
 TO_CURVES = """
 run = pandas.read_csv(path, skipinitialspace=True)
@@ -124,7 +132,7 @@ def main() -> None:
                 file.writelines(write(asked.scale))
             rows = int(DAY_ROWS * asked.scale) * 8 if case in {"day", "bare"} else int(MONTH_ROWS * asked.scale) * 512
             ours: float | None = None
-            for name, imports, load in (OURS, *([] if asked.alone else others(rows))):
+            for name, imports, load in (OURS, VERDICT, *([] if asked.alone else others(rows))):
                 figures = once(imports, load, path)
                 if figures is None:
                     print(f"{label:24} {name:18} failed")
