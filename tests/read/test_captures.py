@@ -51,6 +51,21 @@ def test_a_capture_at_rest_alone_is_read(tmp_path):
     assert utilization(curve) == [[0]]
 
 
+@pytest.mark.parametrize(("samples", "read"), [(5, [[90, 91, 92, 93, 94]]), (4, [[100]])])
+def test_enough_samples_of_dmon_under_load_are_the_curve(tmp_path, samples, read):
+    def dmon(first):
+        return "# gpu    pwr     sm\n# Idx      W      %\n" + "".join(
+            f"    0    328     {first + n}\n" for n in range(samples)
+        )
+
+    text = HEAD + section("idle :: dmon", dmon(0)).replace("$ nvidia-smi", "$ nvidia-smi dmon -c 5")
+    text += section("load :: nvidia-smi (default table)", SCREEN.format(minute=5, busy="100%"))
+    text += section("load :: dmon", dmon(90)).replace("$ nvidia-smi", "$ nvidia-smi dmon -c 5")
+    curve = curve_of(tmp_path, text)
+    assert utilization(curve) == read
+    assert [fact.value for fact in curve.facts if fact.name == "name"] == ["NVIDIA L40S"]
+
+
 def test_a_capture_without_a_state_is_an_error(tmp_path):
     with pytest.raises(WhyIdleError, match="without a state"):
         curve_of(tmp_path, HEAD + section("capabilities :: help", "usage"))

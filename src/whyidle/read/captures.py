@@ -1,17 +1,21 @@
 """Captures as nvidia_gpu_exporter collects them: what nvidia-smi said of a GPU at rest, and then under load.
 
-Two states are no curve: only what was seen under load is read, and the rest is told.
+Two states are no curve: only what was seen under load is read, and the rest is told. Where `nvidia-smi dmon` took some
+samples in it, those are the curve, else there is a point.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from whyidle.model.evidence import Curve
+from whyidle.read import dmon
 from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.samples import Samples, text_of
 from whyidle.read.smi_log import add_logs, logs
@@ -22,6 +26,8 @@ HEAD: Final = re.compile(rb"^# nvidia_gpu_exporter GPU capture", re.MULTILINE)
 SECTION: Final = re.compile(r"^#{20,}\n# (\w[\w ]*?) :: (.*)\n(?:# \$ (.*)\n)?#{20,}\n", re.MULTILINE)
 NOT_A_STATE: Final = "capabilities"
 UNDER_LOAD: Final = "load"
+DMON: Final = re.compile(r"\bdmon\b")
+LEAST: Final = 5  # samples of each GPU: fewer are moments, no curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,12 @@ class Capture(Reader):
         for other in states:
             if other != state:
                 samples.warnings.append(_left_out(path, other, state, found))
-        return samples.curve(path, self.kind)
+        point = samples.curve(path, self.kind)
+        monitored = _monitored(path, [section for section in found if section.state == state])
+        if monitored is None:
+            return point
+        warnings = [*point.warnings, *monitored.warnings]
+        return replace(point, series=monitored.series, clock=monitored.clock, warnings=tuple(warnings))
 
 
 def _state(path: Path, found: list[Section]) -> Samples:
@@ -85,6 +96,20 @@ def _state(path: Path, found: list[Section]) -> Samples:
     if not outlines:
         warn_of_split(samples, path)
     return samples
+
+
+def _monitored(path: Path, found: list[Section]) -> Curve | None:
+    """Return the curve that dmon printed in a state; None where that is too short for one."""
+    for section in found:
+        if DMON.search(section.command):
+            try:
+                curve = dmon.parse(section.text.encode(), path)
+            except UnreadableError:
+                continue
+            busy = [one.value for one in curve.series if one.name == "utilization_percent"] if curve else []
+            if busy and min(np.count_nonzero(np.isfinite(value)) for value in busy) >= LEAST:
+                return curve
+    return None
 
 
 def _left_out(path: Path, state: str, judged: str, found: list[Section]) -> str:
