@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from whyidle.model.hardware import list_price
-from whyidle.watch.alarm import Alarm, Event, Limits, Observed
+from whyidle.watch.alarm import Alarm, Event, Limits, Observed, stands_for
 from whyidle.watch.asked import Asked
 from whyidle.watch.jobs import RENEW_S, Job, Jobs
 from whyidle.watch.moment import clock
@@ -17,7 +17,6 @@ from whyidle.watch.window import Seen, Window
 
 SECONDS_PER_HOUR = 3600.0
 MOST_PROCESSES = 256  # that are remembered before those that left the GPUs are forgotten
-MISSED = 2.0  # intervals after which the time between two samples was not watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class Board:
     def _spend(self, watched: _Watched, passed_s: float, reading: Reading | None) -> None:
         """Count the time since the last sample by what this one says; what nobody watched is unknown."""
         busy = None if reading is None else reading.utilization_percent
-        if busy is None or passed_s > MISSED * self.asked.interval_s:
+        if busy is None or not stands_for(passed_s, self.asked.interval_s):
             watched.unknown_s += passed_s
         else:
             watched.known_s += passed_s
