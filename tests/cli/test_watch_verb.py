@@ -62,6 +62,28 @@ def test_one_of_four_lags(nvml_stub: Scenario) -> None:
     assert [gpu["verdict"] for gpu in json.loads(run.stdout)["gpus"]] == ["busy"] * 3 + ["lagging"]
 
 
+@pytest.mark.parametrize(
+    ("row", "foreign", "rule", "code"),
+    [
+        ("0 0 40000 90 1755 40 0", "", "curve.idle_held", 1),
+        ("95 41 40000 600 900 90 20", "", "hw.thermal", 1),
+        ("97 41 40000 600 1900 60 0", "process 0 0 1 20000\n", "hw.gpu_shared", 1),
+        ("97 41 40000 600 1900 60 0", "", None, 0),
+    ],
+    ids=["left", "hot", "shared", "busy"],
+)
+def test_the_gpu_of_one_job(nvml_stub: Scenario, row: str, foreign: str, rule: str | None, code: int) -> None:
+    """A training that waits for its GPU looks like one that sleeps: the GPU tells."""
+    with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"]) as job:
+        try:
+            environ = nvml_stub(f"row 0 0 {row} 0 0\nprocess 0 0 {job.pid} 39000\n{foreign}")
+            run = watched(environ, "--pid", str(job.pid), "--for", "3", "--no-stacks", "--json")
+        finally:
+            job.kill()
+    assert run.returncode == code, run.stdout + run.stderr
+    assert [finding["rule"] for finding in json.loads(run.stdout)["findings"]] == ([rule] if rule else [])
+
+
 def test_no_driver(nvml_stub: Scenario) -> None:
     run = watched({**nvml_stub("init 9\n"), "PATH": ""}, "--once")
     assert run.returncode == 2
