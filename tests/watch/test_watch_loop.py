@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -110,6 +111,26 @@ def test_a_driver_that_goes_and_comes_back_is_unknown_and_not_idle(watching: Wat
     spent = watch.board.status()[0].spent
     assert (round(spent.unknown_s), round(spent.known_s)) == (2900, 1100)
     assert spent.idle_usd == pytest.approx(1100 * 0.05 / 3600)
+
+
+def test_an_episode_survives_another_number(watching: Watching) -> None:
+    """The driver was loaded again without GPU 0: the second is the first now, and still idles."""
+
+    class Renumbered(FakeSource):
+        def sample(self, now_s: float) -> Sample:
+            if now_s < 1000 + 1500:
+                return super().sample(now_s)
+            gpu = replace(both[1], index=0)
+            return Sample("ok", (both[0], gpu), {gpu.key: reading(0.0, 18)})
+
+    source = Renumbered(lambda s: [reading(95.0, 17), reading(float(s == 0) * 95, 18)], 2)
+    both = source.gpus
+    watch, told, _ = watching(source, 4000, alarm=True)
+    watch.run()
+    assert [(event["event"], event["gpu"]["uuid"]) for event in told] == [("alarm", "GPU-1")]  # type: ignore[index]
+    lost, idle = watch.board.status()
+    assert (lost.gpu.uuid, lost.verdict.kind, lost.alarm) == ("GPU-0", "unknown", False)
+    assert (idle.gpu.uuid, idle.gpu.index, idle.verdict.kind, idle.alarm) == ("GPU-1", 0, "idle", True)
 
 
 def test_time_that_nobody_watched_is_unknown() -> None:

@@ -90,15 +90,15 @@ class Board:
     """The GPUs that are watched.
 
     Attributes:
-        hints: by index of the GPU, what its curve looks like; whoever judges curves sets it.
+        hints: by `Gpu.key`, what its curve looks like; whoever judges curves sets it.
     """
 
     asked: Asked
     jobs: Jobs
     start_s: float
     state: str = "not asked yet"
-    hints: Mapping[int, str] = field(default_factory=dict)
-    _gpus: dict[int, _Watched] = field(default_factory=dict)
+    hints: Mapping[str, str] = field(default_factory=dict)
+    _gpus: dict[str, _Watched] = field(default_factory=dict)
     _last_s: float | None = None
 
     def tick(self, now_s: float, wall_ns: int, sample: Sample) -> list[tuple[Gpu, Event]]:
@@ -125,16 +125,18 @@ class Board:
         return events
 
     def _of(self, gpu: Gpu) -> _Watched:
-        watched = self._gpus.get(gpu.index)
-        if watched is None or watched.gpu.uuid != gpu.uuid:
+        watched = self._gpus.get(gpu.key)
+        if watched is None:
             asked = self.asked
+            last_s = asked.look_s if asked.once else asked.last_s
             limits = Limits(asked.floor, asked.window_s, asked.grace_s, asked.interval_s, asked.held_only)
-            watched = self._gpus[gpu.index] = _Watched(
+            watched = self._gpus[gpu.key] = _Watched(
                 gpu,
-                Window(round((asked.look_s if asked.once else asked.last_s) / asked.interval_s) + 1),
+                Window(round(last_s / asked.interval_s) + 1, last_s),
                 Alarm(limits, self.start_s) if asked.alarming else None,
                 price(gpu, asked.price),
             )
+        watched.gpu = gpu  # its number may have changed, and whether it is split
         return watched
 
     def _spend(self, watched: _Watched, passed_s: float, reading: Reading | None) -> None:
@@ -160,14 +162,15 @@ class Board:
 
     def status(self) -> tuple[Status, ...]:
         """Return what is said of each GPU, by index."""
-        seen = {index: watched.window.seen() for index, watched in self._gpus.items()}
-        return tuple(self._status(self._gpus[index], seen) for index in sorted(self._gpus))
+        seen = {key: watched.window.seen() for key, watched in self._gpus.items()}
+        ordered = sorted(self._gpus.values(), key=lambda one: (one.gpu.index, one.gpu.key))
+        return tuple(self._status(watched, seen) for watched in ordered)
 
-    def _status(self, watched: _Watched, seen: Mapping[int, Seen]) -> Status:
+    def _status(self, watched: _Watched, seen: Mapping[str, Seen]) -> Status:
         window, gpu = watched.window, watched.gpu
         said = verdict(
             gpu,
-            seen[gpu.index],
+            seen[gpu.key],
             window.last,
             watched.jobs,
             floor=self.asked.floor,
@@ -178,29 +181,29 @@ class Board:
         return Status(
             gpu,
             said,
-            seen[gpu.index],
+            seen[gpu.key],
             window.last,
             watched.jobs,
             watched.spent,
-            self.hints.get(gpu.index, "") if said.kind == "waits" else "",
+            self.hints.get(gpu.key, "") if said.kind == "waits" else "",
             window.unknown_since,
             None if watched.alarm is None else watched.alarm.firing_since is not None,
         )
 
-    def _peers(self, watched: _Watched, seen: Mapping[int, Seen]) -> Sequence[Seen]:
+    def _peers(self, watched: _Watched, seen: Mapping[str, Seen]) -> Sequence[Seen]:
         """Return the windows of the GPUs on which the same jobs are, of one model: they do the same work."""
         if not watched.jobs:
             return ()
         keys = {job.key for job in watched.jobs}
         return [
-            seen[index]
-            for index, other in self._gpus.items()
+            seen[key]
+            for key, other in self._gpus.items()
             if other.gpu.name == watched.gpu.name and {job.key for job in other.jobs or ()} == keys
         ]
 
-    def windows(self) -> dict[int, tuple[Gpu, Window]]:
-        """Return the windows, for whoever judges their curves."""
-        return {index: (watched.gpu, watched.window) for index, watched in self._gpus.items()}
+    def windows(self) -> dict[str, Window]:
+        """Return the windows by `Gpu.key`, for whoever judges their curves."""
+        return {key: watched.window for key, watched in self._gpus.items()}
 
 
 def _observed(watched: _Watched, reading: Reading | None) -> Observed:
