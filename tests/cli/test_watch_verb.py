@@ -54,6 +54,14 @@ def test_a_single_look(nvml_stub: Scenario, scenario: str, code: int, verdict: s
     assert told["gpus"][0]["usd_per_hour"] == 6.88
 
 
+@pytest.mark.parametrize("form", ["terminal", "json"])
+def test_a_name_that_the_terminal_cannot_write(nvml_stub: Scenario, form: str) -> None:
+    environ = {**nvml_stub("name 0 NVIDIA \u201codd\u201d\n" + BUSY), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    run = watched(environ, "--once", "--for", "0.2", "--interval", "0.1", "--format", form)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "\\u201codd" in run.stdout
+
+
 def test_one_of_four_lags(nvml_stub: Scenario) -> None:
     rows = [f"row 0 {gpu} {40 if gpu == 3 else 95} 41 40000 600 1755 66 0 1 1\n" for gpu in range(4)]
     held = [f"process 0 {gpu} {os.getpid()} 39000\n" for gpu in range(4)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +55,18 @@ def test_a_single_look_as_json(watching: Watching) -> None:
     assert told["idle_usd_per_hour"] == pytest.approx(1.8)
     assert (second["verdict"], second["busy_share"], second["utilization_percent"]) == ("unknown", None, None)
     assert (second["known_s"], second["unknown_s"]) == (0.0, 5.0)
+
+
+def test_the_page_names_every_field_of_the_json(watching: Watching) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "watch.md").read_text("utf-8")
+    section = page.partition("## As JSON")[2].partition("\n## ")[0]
+    watch, _, shown = watching(FakeSource(lambda s: [reading(50.0, 17)]), 100, once=True, format="json")
+    watch.run()
+    told = json.loads(shown.getvalue())
+    (gpu,) = told["gpus"]
+    fields = {*told, *gpu, *gpu["jobs"][0]}
+    first = "".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| `"))
+    assert fields - {"pids", "user", "label"} == set(re.findall(r"`(\w+)`", first))
 
 
 def test_lines_where_nobody_looks(watching: Watching) -> None:
