@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from tests.collect.conftest import nvml_library, nvml_stub
 from whyidle.alarm_rules.prometheus import rules
 from whyidle.cli import main
 from whyidle.cli.sagemaker import METRICS, definitions
 from whyidle.launch.pace import Sum, _line
+
+__all__ = ("nvml_library", "nvml_stub")
 
 JOB = ["--job", "resnet", "--instance-type", "ml.p4d.24xlarge"]
 IDLE = 'whyidle_gpu_idle_share{gpu="0",instance="n1:9400",name="NVIDIA H100",uuid="GPU-0"}'
@@ -92,25 +97,30 @@ def test_when_a_rule_fires(promtool, tmp_path, metrics, name):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_a_rule_fires_and_resolves_in_a_real_prometheus(prometheus):
-    client = pytest.importorskip("prometheus_client")
-    registry = client.CollectorRegistry()
-    idle = client.Gauge("whyidle_gpu_idle_share", "Idle.", ["gpu", "uuid", "name"], registry=registry)
-    idle.labels("0", "GPU-0", "NVIDIA H100").set(0.97)
-    idle.labels("1", "GPU-1", "NVIDIA H100").set(0.03)
-    server, thread = client.start_http_server(0, addr="127.0.0.1", registry=registry)
-    try:
-        with prometheus(server.server_port, rules=rules("whyidle", 0.15, 3)) as host:
-            (alert,) = until(host, lambda alerts: len(alerts) == 1)
-            assert (alert["labels"]["alertname"], alert["labels"]["gpu"]) == ("GpuIdle", "0")
-            assert alert["annotations"]["summary"].startswith("GPU 0 of 127.0.0.1:")
-            assert alert["annotations"]["summary"].endswith("(NVIDIA H100): idle 97% of the last 3s")
-            idle.labels("0", "GPU-0", "NVIDIA H100").set(0.1)
-            assert until(host, lambda alerts: not alerts) == []
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+@pytest.mark.skipif(sys.platform != "linux", reason="the stand-in for NVML is a Linux library")
+def test_a_rule_fires_and_resolves_in_a_real_prometheus(prometheus, capsys, nvml_stub, tmp_path):
+    """The whole way: a GPU, `whyidle watch --listen`, Prometheus, and the rule of `whyidle alarm prometheus`."""
+    pytest.importorskip("prometheus_client")
+    seconds = tmp_path / "seconds"
+    seconds.write_text("0")
+    row = "row {second} {gpu} {busy} 41 40000 600 1755 66 0 0 0\n"
+    played = [(0, 0, 3), (0, 1, 97), (10, 0, 90)]
+    rows = "".join(row.format(second=second, gpu=gpu, busy=busy) for second, gpu, busy in played)
+    environ = {**os.environ, **nvml_stub(f"gpus 2\nclock {seconds}\n{rows}")}
+    verb = [sys.executable, "-m", "whyidle", "watch", "--listen", "0", "--last", "2s", "--interval", "0.5"]
+    with subprocess.Popen(verb, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as watch:
+        try:
+            port = int(re.search(r":(\d+)/metrics", watch.stderr.readline())[1])
+            with prometheus(port, rules=made(capsys, "prometheus", "--window", "3s")) as host:
+                (alert,) = until(host, lambda alerts: len(alerts) == 1)
+                seconds.write_text("10")
+                assert until(host, lambda alerts: not alerts) == []
+        finally:
+            watch.terminate()
+        assert watch.wait(30) == 0
+    assert (alert["labels"]["alertname"], alert["labels"]["gpu"]) == ("GpuIdle", "0")
+    assert alert["annotations"]["summary"].startswith("GPU 0 of 127.0.0.1:")
+    assert alert["annotations"]["summary"].endswith("(NVIDIA H100 80GB HBM3): idle 97% of the last 3s")
 
 
 def until(host, holds, within_s=60.0):

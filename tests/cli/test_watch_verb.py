@@ -54,12 +54,42 @@ def test_a_single_look(nvml_stub: Scenario, scenario: str, code: int, verdict: s
     assert told["gpus"][0]["usd_per_hour"] == 6.88
 
 
+@pytest.mark.parametrize("form", ["terminal", "json"])
+def test_a_name_that_the_terminal_cannot_write(nvml_stub: Scenario, form: str) -> None:
+    environ = {**nvml_stub("name 0 NVIDIA \u201codd\u201d\n" + BUSY), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    run = watched(environ, "--once", "--for", "0.2", "--interval", "0.1", "--format", form)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "\\u201codd" in run.stdout
+
+
 def test_one_of_four_lags(nvml_stub: Scenario) -> None:
     rows = [f"row 0 {gpu} {40 if gpu == 3 else 95} 41 40000 600 1755 66 0 1 1\n" for gpu in range(4)]
     held = [f"process 0 {gpu} {os.getpid()} 39000\n" for gpu in range(4)]
     run = watched(nvml_stub("gpus 4\n" + "".join(rows + held)), "--once", "--for", "0.6", "--interval", "0.1", "--json")
     assert run.returncode == 1
     assert [gpu["verdict"] for gpu in json.loads(run.stdout)["gpus"]] == ["busy"] * 3 + ["lagging"]
+
+
+@pytest.mark.parametrize(
+    ("row", "foreign", "rule", "code"),
+    [
+        ("0 0 40000 90 1755 40 0", "", "curve.idle_held", 1),
+        ("95 41 40000 600 900 90 20", "", "hw.thermal", 1),
+        ("97 41 40000 600 1900 60 0", "process 0 0 1 20000\n", "hw.gpu_shared", 1),
+        ("97 41 40000 600 1900 60 0", "", None, 0),
+    ],
+    ids=["left", "hot", "shared", "busy"],
+)
+def test_the_gpu_of_one_job(nvml_stub: Scenario, row: str, foreign: str, rule: str | None, code: int) -> None:
+    """A training that waits for its GPU looks like one that sleeps: the GPU tells."""
+    with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"]) as job:
+        try:
+            environ = nvml_stub(f"row 0 0 {row} 0 0\nprocess 0 0 {job.pid} 39000\n{foreign}")
+            run = watched(environ, "--pid", str(job.pid), "--for", "3", "--no-stacks", "--json")
+        finally:
+            job.kill()
+    assert run.returncode == code, run.stdout + run.stderr
+    assert [finding["rule"] for finding in json.loads(run.stdout)["findings"]] == ([rule] if rule else [])
 
 
 def test_no_driver(nvml_stub: Scenario) -> None:

@@ -54,7 +54,9 @@ class FakeSource:
         told = self._play(now_s - 1000.0)
         if isinstance(told, str):
             return Sample(told, self.gpus)
-        return Sample("ok", self.gpus, {index: one for index, one in enumerate(told) if one is not None})
+        return Sample(
+            "ok", self.gpus, {gpu.key: one for gpu, one in zip(self.gpus, told, strict=True) if one is not None}
+        )
 
     def close(self) -> None:
         return

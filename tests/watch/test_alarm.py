@@ -98,6 +98,60 @@ def test_a_job_that_starts_again_and_again_has_one_start_up() -> None:
     assert played(lambda s: 1.0 if s < 300 else 0.0, 4000, observed=observed) == [(300 + 600 + 900, "alarm")]
 
 
+def test_who_looks_in_gives_no_new_start_up() -> None:
+    """A health check works for 2 s every 5 minutes beside a job that has ended to work."""
+
+    def observed(second: int, busy: float | None) -> Observed:
+        return Observed(busy, True, ("a", f"check {second // 300}") if second % 300 < 2 else ("a",))
+
+    assert played(lambda s: float(s == 0 or s % 300 < 2), 4000, observed=observed) == [(900, "alarm")]
+
+
+def test_the_next_job_has_an_alarm_of_its_own() -> None:
+    """The first is ended for its alarm; the second never works, and has its start-up and its window first."""
+
+    def observed(second: int, busy: float | None) -> Observed:
+        return Observed(busy, True, ("a",) if second < 1000 else ("b",))
+
+    events = played(lambda s: float(s == 0), 4000, observed=observed)
+    assert events == [(900, "alarm"), (1600, "resolved"), (2500, "alarm")]
+
+
+def test_a_job_on_a_gpu_that_was_free_has_an_alarm_of_its_own() -> None:
+    def observed(second: int, busy: float | None) -> Observed:
+        return Observed(busy, second >= 3000, JOB if second >= 3000 else ())
+
+    events = played(lambda s: 0.0, 6000, observed=observed)
+    assert events == [(1500, "alarm"), (3600, "resolved"), (4500, "alarm")]
+
+
+def test_a_slow_driver_delays_nothing() -> None:
+    """A sample every 4 s, where one a second was asked for: each stands for 4 s."""
+    alarm = Alarm(LIMITS, 0.0)
+    events = [alarm.see(float(s), Observed(float(s == 0), True, JOB)) for s in range(0, 2000, 4)]
+    assert [(event.at_s, event.samples) for event in events if event] == [(900, 225)]
+
+
+def test_a_pause_is_not_taken_for_idle() -> None:
+    """Nobody looked for 30 s of every 40: 11 s of 40 are known, too few to say anything."""
+    alarm = Alarm(LIMITS, 0.0)
+    events = [alarm.see(float(s), Observed(float(s == 0), True, JOB)) for s in range(5000) if s % 40 < 10]
+    assert not any(events)
+
+
+def test_pauses_of_30_s_now_and_then_delay_nothing() -> None:
+    alarm = Alarm(LIMITS, 0.0)
+    events = [alarm.see(float(s), Observed(float(s == 30), True, JOB)) for s in range(2000) if s % 300 >= 30]
+    assert [event.at_s for event in events if event] == [930], "900 + 30: the first second that was looked at"
+
+
+def test_a_machine_that_slept_has_not_idled() -> None:
+    alarm = Alarm(LIMITS, 0.0)
+    seconds = [*range(500), *range(9000, 11000)]
+    events = [alarm.see(float(s), Observed(float(s == 0), True, JOB)) for s in seconds]
+    assert [event.at_s for event in events if event] == [9000 + 719], "720 samples after it, of which one covers 1 s"
+
+
 def test_a_gpu_without_a_process_that_holds_memory() -> None:
     events = played(lambda s: float(s == 0), 2000, observed=lambda s, busy: Observed(busy, True, ()))
     assert events == [(900, "alarm")]

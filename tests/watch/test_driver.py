@@ -41,9 +41,12 @@ def test_a_busy_gpu(play: Play, machine: Path) -> None:
     assert reading.occupants == (Occupant(17, 39000 << 20),)
 
 
+UUID = "GPU-00000000-0000-0000-0000-{:012}"
+
+
 def test_memory_that_is_held_by_nobody(play: Play, machine: Path) -> None:
     play("row 0 0 0 0 40000 90 1755 40 0 0 0\n")
-    reading = Driver(machine).sample(0.0).readings[0]  # type: ignore[index]
+    reading = Driver(machine).sample(0.0).readings[UUID.format(0)]  # type: ignore[index]
     assert (reading.occupants, reading.held) == ((), True)
 
 
@@ -52,7 +55,7 @@ def test_in_a_container_an_empty_list_says_nothing(play: Play, tree: Tree) -> No
     (root / NAMESPACE).parent.mkdir(parents=True)
     (root / NAMESPACE).symlink_to("pid:[4026532000]")
     play("row 0 0 0 0 40000 90 1755 40 0 0 0\n")
-    reading = Driver(root).sample(0.0).readings[0]  # type: ignore[index]
+    reading = Driver(root).sample(0.0).readings[UUID.format(0)]  # type: ignore[index]
     assert (reading.occupants, reading.held) == (None, True)
 
 
@@ -61,13 +64,13 @@ def test_one_of_two_falls_off_its_bus(play: Play, machine: Path) -> None:
     clock.write_text("0")
     play(f"gpus 2\nclock {clock}\nlost 1 5\n" + ROW.format(gpu=0) + ROW.format(gpu=1))
     source = Driver(machine)
-    assert set(source.sample(0.0).readings or {}) == {0, 1}
+    assert set(source.sample(0.0).readings or {}) == {UUID.format(0), UUID.format(1)}
     clock.write_text("5")
     for second in (5.0, 6.0, 66.0, 67.0):  # it is looked for again meanwhile
         sample = source.sample(second)
         assert sample.state == "ok"
         assert [gpu.index for gpu in sample.gpus] == [0, 1]
-        assert set(sample.readings or {}) == {0}
+        assert set(sample.readings or {}) == {UUID.format(0)}
 
 
 def test_the_driver_is_unloaded_and_comes_back(play: Play, machine: Path) -> None:
@@ -86,7 +89,7 @@ def test_the_driver_is_unloaded_and_comes_back(play: Play, machine: Path) -> Non
     assert source.sample(24.0).state == "the NVIDIA driver is not loaded"
     play(ROW.format(gpu=0))
     sample = source.sample(25.0)
-    assert (sample.state, set(sample.readings or {})) == ("ok", {0})
+    assert (sample.state, set(sample.readings or {})) == ("ok", {UUID.format(0)})
     source.close()
 
 

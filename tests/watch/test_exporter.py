@@ -1,17 +1,12 @@
-"""What Prometheus scrapes, and Prometheus itself where it is installed."""
+"""What Prometheus scrapes; that the real one does, and what its rule makes of it: tests/cli/test_alarm_rules.py."""
 
 from __future__ import annotations
 
-import json
-import shutil
 import socket
-import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -108,52 +103,3 @@ def test_a_port_that_is_taken(watching: Watching) -> None:
             Exporter("127.0.0.1", port, watch.snapshot)
     with pytest.raises(WhyIdleError, match="cannot listen on"):
         Exporter("no.such.host.invalid", 0, watch.snapshot)
-
-
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
-def test_prometheus_scrapes_it(watching: Watching, tmp_path: Path) -> None:
-    watch, _, _ = watching(FakeSource(lambda s: MIXED, 4), 10, price=2.0)
-    watch.run()
-    with exported(watch) as exporter, prometheus(tmp_path, exporter.port) as address:
-        deadline = time.monotonic() + 30
-        found = None
-        while found is None and time.monotonic() < deadline:
-            found = asked(address, 'whyidle_gpu_idle_share{gpu="0"}')
-            time.sleep(0.2)
-        assert found == pytest.approx(0.1)
-        assert asked(address, "whyidle_up") == 1
-        assert asked(address, 'whyidle_gpu_idle_share{gpu="2"}') is None
-
-
-@contextmanager
-def prometheus(folder: Path, port: int) -> Iterator[str]:
-    """Run the real one, which scrapes a port each second; yield its address."""
-    config = folder / "prometheus.yml"
-    target = f"[{{targets: ['127.0.0.1:{port}']}}]"
-    config.write_text(
-        f"global: {{scrape_interval: 1s}}\nscrape_configs: [{{job_name: whyidle, static_configs: {target}}}]\n"
-    )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    command = [
-        *("prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"),
-        f"--web.listen-address={address}",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield address
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def asked(address: str, query: str) -> float | None:
-    """Return what Prometheus answers; None for nothing, and while it starts."""
-    url = f"http://{address}/api/v1/query?query={urllib.request.quote(query)}"
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            found = json.load(answer)["data"]["result"]
-    except OSError:
-        return None
-    return float(found[0]["value"][1]) if found else None

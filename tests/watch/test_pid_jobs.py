@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,16 @@ def rules(report: Report) -> list[str]:
     return [finding.rule for finding in report.findings]
 
 
+def both(job: Job) -> tuple[Report, Report]:
+    """Look at a job at once with stacks and without."""
+    with ThreadPoolExecutor() as pool:
+        found = [pool.submit(watch_pid, job.pid, LOOK_S, stacks=stacks) for stacks in (True, False)]
+    return found[0].result(), found[1].result()
+
+
 def test_one_worker_that_computes(tmp_path: Path) -> None:
     with training("transform", tmp_path) as job:
-        with_stacks = watch_pid(job.pid, LOOK_S)
-        without = watch_pid(job.pid, LOOK_S, stacks=False)
+        with_stacks, without = both(job)
     for report in (with_stacks, without):
         (finding,) = report.findings
         assert finding.rule in {"input.workers_too_few", "input.cpu_transform"}
@@ -51,8 +58,7 @@ def test_one_worker_that_computes(tmp_path: Path) -> None:
 
 def test_workers_that_wait_for_reads(tmp_path: Path) -> None:
     with training("storage", tmp_path) as job:
-        with_stacks = watch_pid(job.pid, LOOK_S)
-        by_the_kernel_alone = watch_pid(job.pid, LOOK_S, stacks=False)
+        with_stacks, by_the_kernel_alone = both(job)
     for report in (with_stacks, by_the_kernel_alone):
         (finding,) = report.findings
         assert finding.rule == "input.storage"

@@ -62,6 +62,18 @@ def gpu(percent: float) -> tuple[Series, ...]:
     return (Series("utilization_percent", "", np.arange(20), np.full(20, percent), device=0),)
 
 
+def counters(percent: float = 97.0, **values: float) -> tuple[Series, ...]:
+    """Return what NVML tells of a GPU that works at its full clock, but for what is given."""
+    told = {
+        "utilization_percent": percent, "sm_clock_mhz": 1900.0, "throttle_reasons": 0.0, "temperature_c": 60.0,
+        "memory_used_bytes": 40e9, "processes_foreign": 0.0, "memory_foreign_bytes": 0.0, **values,
+    }  # fmt: skip
+    return tuple(Series(name, "", np.arange(20), np.full(20, value), device=0) for name, value in told.items())
+
+
+FACTS = {0: {"sm_clock_max_mhz": 1980, "power_limit_w": 700.0, "power_limit_default_w": 700.0, "memory_bytes": 80e9}}
+
+
 def look(*processes: LiveProcess, on_gpu: bool = False, **machine: float) -> Live:
     return Live(
         10, 10.0, processes, {**MACHINE, **machine}, on_gpu=on_gpu, stacks="" if processes[0].stacks else "none"
@@ -235,3 +247,46 @@ def test_nothing_is_claimed_twice_or_beyond_the_look(
 def test_a_job_that_sleeps_is_never_called_busy(cpu: float, whole: float) -> None:
     report = judge(look(rank(cpu, whole=max(cpu, whole))))
     assert not report.judged or report.findings or max(cpu, whole) > 0.5
+
+
+def judged(*processes: LiveProcess, gpus: tuple[Series, ...]) -> Report:
+    return judge(replace(look(*processes, on_gpu=True), gpu_series=gpus, gpu_facts=FACTS))
+
+
+STEP = Stack((("train.py", 30, "main"),), 100, "other")
+
+
+def test_a_job_that_holds_a_gpu_and_does_nothing() -> None:
+    report = judged(rank(0.001), gpus=counters(0.0))
+    assert only(report) == "curve.idle_held"
+    assert report.exit_code == 1
+    assert "holds its GPU and does nothing" in report.summary.verdict
+    assert "50% of its memory in use" in report.findings[0].seen
+    assert report.findings[0].confidence <= 0.6
+
+
+def test_a_gpu_that_rests_while_the_job_is_at_work_is_not_left() -> None:
+    assert only(judged(rank(0.9), gpus=counters(0.0))) == "host.python_overhead"
+    assert only(judged(rank(0.0), *workers(2, 0.98), gpus=counters(0.0))) == "input.workers_too_few"
+    assert only(judged(rank(0.0, doing={"read": 100}), gpus=counters(0.0))) == "input.storage"
+    one_kernel = counters(0.0)
+    one_kernel[0].value[7] = 60.0
+    assert not judged(rank(0.0), gpus=one_kernel).findings
+
+
+def test_what_slows_a_busy_gpu_down() -> None:
+    assert only(judged(rank(0.2), gpus=counters(throttle_reasons=0x20, sm_clock_mhz=900.0))) == "hw.thermal"
+    assert only(judged(rank(0.2), gpus=counters(throttle_reasons=4, sm_clock_mhz=600.0))) == "hw.power_cap"
+    assert only(judged(rank(0.2), gpus=counters(processes_foreign=1, memory_foreign_bytes=9e9))) == "hw.gpu_shared"
+
+
+def test_who_is_called_healthy() -> None:
+    """A GPU that works, alone, at its clock, whose training thread was met outside of the loader."""
+    process = rank(0.2, stacks=(STEP,))
+    assert judged(process, gpus=counters()).healthy
+    assert judged(process, gpus=counters(97.0)).exit_code == 0
+    assert not judged(rank(0.2), gpus=counters()).healthy, "no stacks"
+    assert not judged(process, gpus=gpu(97.0)).healthy, "clocks were not seen"
+    assert not judged(process, gpus=counters(80.0)).healthy
+    assert not judged(process, replace(process, pid=11), gpus=counters()).healthy, "ranks may wait for each other"
+    assert not judged(rank(0.2, stacks=(WAITING,)), gpus=counters(92.0)).healthy

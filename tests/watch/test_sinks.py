@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -61,6 +62,36 @@ def test_a_command_that_fails_or_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
         command(f'{sys.executable} -c "import time; time.sleep(60)"')(EVENT)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell and /proc")
+def test_what_a_command_started_is_stopped_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds standard error open, and would hold up every alarm to come."""
+    monkeypatch.setattr(sinks, "COMMAND_S", 0.3)
+    began = time.monotonic()
+    with pytest.raises(FailedError, match="was stopped"):
+        command(f"sh -c 'sleep 60 & echo $! > {tmp_path / 'pid'}; wait'")(EVENT)
+    assert time.monotonic() - began < 30
+    child = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+    deadline = time.monotonic() + 10
+    while child.exists() and " Z " not in child.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not child.exists() or " Z " in child.read_text(), "left to init to be taken"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_command_may_leave_something_that_runs_on() -> None:
+    began = time.monotonic()
+    command("sh -c 'sleep 5 & exit 0'")(EVENT)
+    assert time.monotonic() - began < 5
+
+
+def test_a_command_that_says_much() -> None:
+    with pytest.raises(FailedError, match=r"ended with 1: the end$"):
+        command(
+            f"{sys.executable} -c \"import sys; sys.stderr.write('x' * 9_000_000 + chr(10)); sys.exit('the end')\""
+        )(EVENT)
+
+
 class Hook:
     """A web server that answers with the statuses that it is given, and keeps what it got."""
 
@@ -74,6 +105,11 @@ class Hook:
                 hook.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(hook.statuses.pop(0) if hook.statuses else 200)
                 self.send_header("Content-Length", "0")
+                self.send_header("Location", hook.url)
+                self.end_headers()
+
+            def do_GET(self) -> None:  # who follows finds something
+                self.send_response(200)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
@@ -117,6 +153,15 @@ def test_a_webhook_that_refuses(hook: Hook) -> None:
     assert len(hook.got) == 1
 
 
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_a_webhook_that_lies_elsewhere_is_no_success(hook: Hook, status: int) -> None:
+    """urllib follows without the body."""
+    hook.statuses = [status]
+    with pytest.raises(FailedError, match=f"HTTP status {status}, it lies elsewhere"):
+        webhook(hook.url)(EVENT)
+    assert len(hook.got) == 1
+
+
 def test_a_webhook_that_is_not_there() -> None:
     waited: list[float] = []
     with pytest.raises(FailedError, match="did not take an alarm"):
@@ -124,10 +169,26 @@ def test_a_webhook_that_is_not_there() -> None:
     assert waited == list(sinks.WAITS_S)
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "example.org", "", "http://", "http://[x", "http://a:b/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "example.org",
+        "",
+        "http://",
+        "http://[x",
+        "http://a:b/",
+        "http://a/s ecret",
+        "http://a/s\u00e9cret",
+        "http://a/\n",
+        "a/secret",
+        "https://me:secret@a/",
+    ],
+)
 def test_an_address_that_is_none(url: str) -> None:
-    with pytest.raises(WhyIdleError, match="--webhook is an address of HTTP"):
+    with pytest.raises(WhyIdleError, match="--webhook") as refused:
         webhook(url)
+    assert "cret" not in str(refused.value)
 
 
 def test_sampling_never_waits_for_who_is_told() -> None:
@@ -160,9 +221,22 @@ def test_one_that_fails_keeps_nothing_from_the_others() -> None:
     got: list[Any] = []
 
     def fails(event: Any) -> None:
-        raise FailedError("broken")
+        raise FailedError("broken") if not warned else ValueError("embedded null byte")
 
     told = Sinks([fails, got.append], warned.append)
     told.tell(EVENT)
+    told.tell(EVENT)
     told.close()
-    assert (warned, got) == (["broken"], [EVENT])
+    assert (warned, got) == (["broken", "an alarm is not passed on: ValueError"], [EVENT, EVENT])
+
+
+def test_what_is_still_on_its_way_at_the_end_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "END_S", 0.1)
+    release = threading.Event()
+    warned: list[str] = []
+    told = Sinks([lambda event: release.wait(30) and None], warned.append)
+    told.tell(EVENT)
+    told.close()
+    release.set()
+    assert len(warned) == 1
+    assert warned[0].startswith("an alarm is still on its way")

@@ -55,8 +55,8 @@ def test_nobody_listed_is_unknown_and_not_nobody(script: Script) -> None:
     """In a container nvidia-smi shows no processes."""
     sample = script(apps="").sample(0.0)
     assert sample.readings is not None
-    assert sample.readings[0].occupants is None
-    assert sample.readings[0].held is True
+    assert sample.readings["GPU-a"].occupants is None
+    assert sample.readings["GPU-a"].held is True
 
 
 @pytest.mark.parametrize(

@@ -78,4 +78,8 @@ def test_who_may_idle() -> None:
         assert job.matches([pattern])
     for pattern in ("train*", "slurm", "7"):
         assert not job.matches([pattern])
+    both = Job("session 7", (1, 2), "jupyter-lab", "bob", "", ("train.py",))
+    assert not both.matches(["jupyter*"]), "what trains in the same session may not"
+    assert both.matches(["jupyter*", "train*"])
+    assert both.matches(["bob"])
     assert not Job("pid 1", (1,)).matches(["*"])  # nothing is known of it

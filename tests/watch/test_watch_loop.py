@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import tracemalloc
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +15,7 @@ from tests.collect.conftest import Tree
 from tests.watch.conftest import FakeClock, FakeSource, Watching, reading
 from whyidle.watch import shape
 from whyidle.watch.clock import after
-from whyidle.watch.reading import Reading
+from whyidle.watch.reading import Reading, Sample
 
 
 def test_a_single_look(watching: Watching) -> None:
@@ -52,6 +55,18 @@ def test_a_single_look_as_json(watching: Watching) -> None:
     assert told["idle_usd_per_hour"] == pytest.approx(1.8)
     assert (second["verdict"], second["busy_share"], second["utilization_percent"]) == ("unknown", None, None)
     assert (second["known_s"], second["unknown_s"]) == (0.0, 5.0)
+
+
+def test_the_page_names_every_field_of_the_json(watching: Watching) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "watch.md").read_text("utf-8")
+    section = page.partition("## As JSON")[2].partition("\n## ")[0]
+    watch, _, shown = watching(FakeSource(lambda s: [reading(50.0, 17)]), 100, once=True, format="json")
+    watch.run()
+    told = json.loads(shown.getvalue())
+    (gpu,) = told["gpus"]
+    fields = {*told, *gpu, *gpu["jobs"][0]}
+    first = "".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| `"))
+    assert fields - {"pids", "user", "label"} == set(re.findall(r"`(\w+)`", first))
 
 
 def test_lines_where_nobody_looks(watching: Watching) -> None:
@@ -112,11 +127,50 @@ def test_a_driver_that_goes_and_comes_back_is_unknown_and_not_idle(watching: Wat
     assert spent.idle_usd == pytest.approx(1100 * 0.05 / 3600)
 
 
+def test_an_episode_survives_another_number(watching: Watching) -> None:
+    """The driver was loaded again without GPU 0: the second is the first now, and still idles."""
+
+    class Renumbered(FakeSource):
+        def sample(self, now_s: float) -> Sample:
+            if now_s < 1000 + 1500:
+                return super().sample(now_s)
+            gpu = replace(both[1], index=0)
+            return Sample("ok", (both[0], gpu), {gpu.key: reading(0.0, 18)})
+
+    source = Renumbered(lambda s: [reading(95.0, 17), reading(float(s == 0) * 95, 18)], 2)
+    both = source.gpus
+    watch, told, _ = watching(source, 4000, alarm=True)
+    watch.run()
+    assert [(event["event"], event["gpu"]["uuid"]) for event in told] == [("alarm", "GPU-1")]  # type: ignore[index]
+    lost, idle = watch.board.status()
+    assert (lost.gpu.uuid, lost.verdict.kind, lost.alarm) == ("GPU-0", "unknown", False)
+    assert (idle.gpu.uuid, idle.gpu.index, idle.verdict.kind, idle.alarm) == ("GPU-1", 0, "idle", True)
+
+
 def test_time_that_nobody_watched_is_unknown() -> None:
     """The machine slept."""
     assert after(10.0, 1.0, 10.4) == 11.0
     assert after(10.0, 1.0, 11.0) == 12.0
     assert after(10.0, 1.0, 500.2) == 501.0
+
+
+def test_a_driver_that_is_slow_is_still_watched(watching: Watching) -> None:
+    """It takes 2.5 s to answer: a sample every 3 s, each of which stands for these."""
+
+    class Slow(FakeSource):
+        def sample(self, now_s: float) -> Sample:
+            clock.now += 2.5
+            return super().sample(now_s)
+
+    watch, told, _ = watching(Slow(lambda s: [reading(0.0, 17)]), 2000, alarm=True, price=1.0)
+    clock = watch._clock
+    assert isinstance(clock, FakeClock)
+    watch.run()
+    assert [event["event"] for event in told] == ["alarm"]
+    assert told[0]["evidence"]["samples"] == 300  # type: ignore[index]
+    spent = watch.board.status()[0].spent
+    assert (spent.unknown_s, spent.idle_s) == (0.0, spent.known_s)
+    assert spent.known_s == pytest.approx(2000, abs=5)
 
 
 def test_sleep_costs_nothing(watching: Watching) -> None:
@@ -160,13 +214,19 @@ def test_a_day_does_not_grow(watching: Watching, monkeypatch: pytest.MonkeyPatch
     tracemalloc.start()
     try:
         watch.run()
-        early = tracemalloc.get_traced_memory()[0]
+        early = held()
         clock.end_s = 1000.0 + 86_400
         watch.run()
         assert {event["event"] for event in told} == {"alarm", "resolved"}
         told.clear()
-        gc.collect()
-        kept = tracemalloc.get_traced_memory()[0]
+        kept = held()
     finally:
         tracemalloc.stop()
     assert kept - early < 100_000  # bytes
+
+
+def held() -> int:
+    """Return the bytes that lines of ours hold; Python's own tables of words grow by leaps."""
+    gc.collect()
+    ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/whyidle/*")])
+    return sum(one.size for one in ours.statistics("filename"))

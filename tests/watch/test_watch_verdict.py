@@ -25,6 +25,17 @@ def window(*readings: Reading | None, capacity: int = 300) -> Window:
     return made
 
 
+def test_a_window_reaches_no_further_than_was_asked() -> None:
+    """Samples that came late, or after the machine slept, leave those of long ago out."""
+    made = Window(11, last_s=10.0)
+    seconds = [*range(8), 5000, 5001]
+    for second in seconds:
+        made.add(BEGAN_NS + second * 1_000_000_000, reading(0.0 if second < 5000 else 90.0))
+    assert (made.seen().samples, made.seen().busy_share) == (2, pytest.approx(0.9))
+    made.add(BEGAN_NS - 3600 * 1_000_000_000, reading(60.0))  # the wall clock was set back
+    assert made.seen().samples == 11
+
+
 def said(*readings: Reading | None, gpu: Gpu = GPU, jobs: tuple[Job, ...] | None = (TRAIN,), **told: object) -> Verdict:
     made = window(*readings)
     return verdict(gpu, made.seen(), made.last, jobs, floor=0.15, **told)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from whyidle.measure.step_log import gpus
 from whyidle.model.evidence import Stack
 from whyidle.model.finding import Location
 from whyidle.model.live import Live, LiveProcess
@@ -23,6 +24,9 @@ WORKER: Final = "torch/utils/data/_utils/worker.py"
 WAITS: Final = ("_try_get_data", "_get_data")
 LIBRARIES: Final = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen", "<string>")
 LEAST_SAMPLES: Final = 5  # of a thread: fewer say nothing of it
+READS: Final = 0.1  # of look in reads: it waits for these
+IDLES: Final = 0.05  # of look: a job that computes less does nothing
+ZERO_PERCENT: Final = 5.0  # of utilization: no GPU works below, as `curve_zero_share` counts
 LEAST_SEEN: Final = 0.25  # of the look: a process that was there for less does not speak for its kind
 
 
@@ -37,7 +41,7 @@ def _all(live: Live) -> Iterator[Measurement]:
         yield Measurement("on_gpu", live.on_gpu)
     for name, value in live.machine.items():
         yield Measurement(name, value)
-    yield from _utilization(live)
+    yield from gpus.counted(_gpus(live))
     yield from _threads(live)
     reads = [process.read_bytes for process in live.processes if process.read_bytes is not None]
     if reads:
@@ -48,6 +52,7 @@ def _all(live: Live) -> Iterator[Measurement]:
         rank = max(ranks, key=lambda one: waits_share(one) or 0.0)
         yield from _rank(rank)
         yield from _workers(live, rank)
+        yield from _held(live, ranks)
 
 
 def slowest(live: Live) -> LiveProcess | None:
@@ -188,7 +193,39 @@ def _threads(live: Live) -> Iterator[Measurement]:
         yield Measurement("live_pool_threads", float(max(wanting)))
 
 
-def _utilization(live: Live) -> Iterator[Measurement]:
-    used = [one.value for one in live.gpu_series if one.name == "utilization_percent" and not np.isnan(one.value).all()]
-    if used:
-        yield Measurement("utilization_mean_share", min(float(np.mean([np.nanmean(one) for one in used])) / 100, 1.0))
+def _gpus(live: Live) -> list[gpus.Gpu]:
+    """Return the GPUs that the job is on, with their counters."""
+    columns: dict[int, dict[str, gpus.Column]] = {}
+    for one in live.gpu_series:
+        if one.device is not None:
+            columns.setdefault(one.device, {})[one.name] = one.value
+    return [gpus.Gpu(found, live.gpu_facts.get(device, {})) for device, found in sorted(columns.items())]
+
+
+def _held(live: Live, ranks: Sequence[LiveProcess]) -> Iterator[Measurement]:
+    """Yield for how much of the look the job holds its GPUs and does nothing, neither on these nor on a CPU.
+
+    That it is on them is seen: 0 where it computes or reads, or where a kernel ran, which others than a hang explain.
+    """
+    used = [column for gpu in _gpus(live) if len(column := _known(gpu, "utilization_percent")) >= LEAST_SAMPLES]
+    if not live.on_gpu or not used:
+        return
+    computing = sum(one.cpu_s or 0.0 for one in live.processes if one.role != "other") / live.seconds
+    read = max((_doing(one, "read") or 0.0) for one in live.processes)
+    rests = all(float(column.max()) < ZERO_PERCENT for column in used)
+    held = rests and computing < IDLES * max(len(ranks), 1) and read < READS
+    yield Measurement("curve_held_share", 1.0 if held else 0.0)
+    yield Measurement("curve_held_s", live.seconds if held else 0.0)
+    yield Measurement("curve_held_known", True)
+    parts = [
+        float(np.median(memory)) / whole
+        for gpu in _gpus(live)
+        if len(memory := _known(gpu, "memory_used_bytes")) and (whole := gpu.fact("memory_bytes"))
+    ]
+    if held and parts:
+        yield Measurement("curve_held_memory_share", min(max(parts), 1.0))
+
+
+def _known(gpu: gpus.Gpu, name: str) -> gpus.Column:
+    column = gpu.column(name)
+    return column[~np.isnan(column)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from whyidle.model.evidence import Series, Stack
+from whyidle.model.evidence import Series, Stack, Value
 
 # What a thread was met doing, each sample one of them. Sockets also bring tensors from workers.
 DOINGS = ("run", "read", "socket", "wait", "sleep", "other")
@@ -62,6 +62,7 @@ class Live:
     on_gpu: bool | None = None  # None: not known
     gpu_series: tuple[Series, ...] = ()  # NVML's counters of the GPUs that it is on
     gpu_names: Mapping[int, str] = field(default_factory=dict)
+    gpu_facts: Mapping[int, Mapping[str, Value]] = field(default_factory=dict)  # as docs/curves.md names them
     stacks: str = ""  # why there are no stacks; empty: there are
     ended: bool = False  # the process that was asked for ended meanwhile
     warnings: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from whyidle.model.hardware import list_price
-from whyidle.watch.alarm import Alarm, Event, Limits, Observed
+from whyidle.watch.alarm import Alarm, Event, Limits, Observed, stands_for
 from whyidle.watch.asked import Asked
 from whyidle.watch.jobs import RENEW_S, Job, Jobs
 from whyidle.watch.moment import clock
@@ -17,7 +17,6 @@ from whyidle.watch.window import Seen, Window
 
 SECONDS_PER_HOUR = 3600.0
 MOST_PROCESSES = 256  # that are remembered before those that left the GPUs are forgotten
-MISSED = 2.0  # intervals after which the time between two samples was not watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +90,15 @@ class Board:
     """The GPUs that are watched.
 
     Attributes:
-        hints: by index of the GPU, what its curve looks like; whoever judges curves sets it.
+        hints: by `Gpu.key`, what its curve looks like; whoever judges curves sets it.
     """
 
     asked: Asked
     jobs: Jobs
     start_s: float
     state: str = "not asked yet"
-    hints: Mapping[int, str] = field(default_factory=dict)
-    _gpus: dict[int, _Watched] = field(default_factory=dict)
+    hints: Mapping[str, str] = field(default_factory=dict)
+    _gpus: dict[str, _Watched] = field(default_factory=dict)
     _last_s: float | None = None
 
     def tick(self, now_s: float, wall_ns: int, sample: Sample) -> list[tuple[Gpu, Event]]:
@@ -126,22 +125,24 @@ class Board:
         return events
 
     def _of(self, gpu: Gpu) -> _Watched:
-        watched = self._gpus.get(gpu.index)
-        if watched is None or watched.gpu.uuid != gpu.uuid:
+        watched = self._gpus.get(gpu.key)
+        if watched is None:
             asked = self.asked
+            last_s = asked.look_s if asked.once else asked.last_s
             limits = Limits(asked.floor, asked.window_s, asked.grace_s, asked.interval_s, asked.held_only)
-            watched = self._gpus[gpu.index] = _Watched(
+            watched = self._gpus[gpu.key] = _Watched(
                 gpu,
-                Window(round((asked.look_s if asked.once else asked.last_s) / asked.interval_s) + 1),
+                Window(round(last_s / asked.interval_s) + 1, last_s),
                 Alarm(limits, self.start_s) if asked.alarming else None,
                 price(gpu, asked.price),
             )
+        watched.gpu = gpu  # its number may have changed, and whether it is split
         return watched
 
     def _spend(self, watched: _Watched, passed_s: float, reading: Reading | None) -> None:
         """Count the time since the last sample by what this one says; what nobody watched is unknown."""
         busy = None if reading is None else reading.utilization_percent
-        if busy is None or passed_s > MISSED * self.asked.interval_s:
+        if busy is None or not stands_for(passed_s, self.asked.interval_s):
             watched.unknown_s += passed_s
         else:
             watched.known_s += passed_s
@@ -161,14 +162,15 @@ class Board:
 
     def status(self) -> tuple[Status, ...]:
         """Return what is said of each GPU, by index."""
-        seen = {index: watched.window.seen() for index, watched in self._gpus.items()}
-        return tuple(self._status(self._gpus[index], seen) for index in sorted(self._gpus))
+        seen = {key: watched.window.seen() for key, watched in self._gpus.items()}
+        ordered = sorted(self._gpus.values(), key=lambda one: (one.gpu.index, one.gpu.key))
+        return tuple(self._status(watched, seen) for watched in ordered)
 
-    def _status(self, watched: _Watched, seen: Mapping[int, Seen]) -> Status:
+    def _status(self, watched: _Watched, seen: Mapping[str, Seen]) -> Status:
         window, gpu = watched.window, watched.gpu
         said = verdict(
             gpu,
-            seen[gpu.index],
+            seen[gpu.key],
             window.last,
             watched.jobs,
             floor=self.asked.floor,
@@ -179,29 +181,29 @@ class Board:
         return Status(
             gpu,
             said,
-            seen[gpu.index],
+            seen[gpu.key],
             window.last,
             watched.jobs,
             watched.spent,
-            self.hints.get(gpu.index, "") if said.kind == "waits" else "",
+            self.hints.get(gpu.key, "") if said.kind == "waits" else "",
             window.unknown_since,
             None if watched.alarm is None else watched.alarm.firing_since is not None,
         )
 
-    def _peers(self, watched: _Watched, seen: Mapping[int, Seen]) -> Sequence[Seen]:
+    def _peers(self, watched: _Watched, seen: Mapping[str, Seen]) -> Sequence[Seen]:
         """Return the windows of the GPUs on which the same jobs are, of one model: they do the same work."""
         if not watched.jobs:
             return ()
         keys = {job.key for job in watched.jobs}
         return [
-            seen[index]
-            for index, other in self._gpus.items()
+            seen[key]
+            for key, other in self._gpus.items()
             if other.gpu.name == watched.gpu.name and {job.key for job in other.jobs or ()} == keys
         ]
 
-    def windows(self) -> dict[int, tuple[Gpu, Window]]:
-        """Return the windows, for whoever judges their curves."""
-        return {index: (watched.gpu, watched.window) for index, watched in self._gpus.items()}
+    def windows(self) -> dict[str, Window]:
+        """Return the windows by `Gpu.key`, for whoever judges their curves."""
+        return {key: watched.window for key, watched in self._gpus.items()}
 
 
 def _observed(watched: _Watched, reading: Reading | None) -> Observed:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
-QUIT = "qQ\x04"
+QUIT = b"qQ\x04"
 
 
 class Clock(Protocol):
@@ -49,9 +49,9 @@ class Machine:
             if not self._keys:
                 time.sleep(left)
             elif select.select([sys.stdin], [], [], left)[0]:
-                key = sys.stdin.read(1)
-                self._keys = key != ""  # its other end is gone
-                if key and key in QUIT:
+                keys = os.read(sys.stdin.fileno(), 64)  # all that were pressed: Python's own buffer hides some
+                self._keys = keys != b""  # its other end is gone
+                if any(key in QUIT for key in keys):
                     return True
         return False
 

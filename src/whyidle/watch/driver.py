@@ -32,7 +32,8 @@ class Driver:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._gpus: Gpus | None = None
-        self._known: dict[int, Gpu] = {}
+        self._known: dict[str, Gpu] = {}
+        self._here: dict[int, Gpu] = {}  # as NVML numbers them now
         self._state = "not asked yet"
         self._again_s = 0.0
         self._asking: Asking | None = None
@@ -41,7 +42,7 @@ class Driver:
         """Ask the driver, beside, and wait for it; what comes later than that counts for nothing."""
         if self._asking is not None and self._asking.is_alive():
             return Sample(HANGS, tuple(self._known.values()))
-        found: list[dict[int, Reading]] = []
+        found: list[dict[str, Reading]] = []
         self._asking = Asking(lambda: found.append(self._look(now_s)))
         self._asking.start()
         self._asking.wait(ANSWER_S)
@@ -49,7 +50,7 @@ class Driver:
             return Sample(HANGS, tuple(self._known.values()))
         return Sample(self._state, tuple(self._known.values()), found[0])
 
-    def _look(self, now_s: float) -> dict[int, Reading]:
+    def _look(self, now_s: float) -> dict[str, Reading]:
         if self._gpus is None or now_s >= self._again_s:
             self._open(now_s)
         gpus = self._gpus
@@ -57,7 +58,7 @@ class Driver:
             return {}
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in gpus.sample(())]
         occupants = gpus.occupants()
-        readings = {int(row["gpu"] or 0): _reading(gpus, row, occupants) for row in rows}
+        readings = {self._here[int(row["gpu"] or 0)].key: _reading(gpus, row, occupants) for row in rows}
         if not readings:
             self._state = "no GPU answers any more"
             self._again_s = min(self._again_s, now_s + RETRY_S)
@@ -72,8 +73,8 @@ class Driver:
         gpus = Gpus(lambda _: None, self._root, {})
         gpus.open(now_s)
         self._state = gpus.state
-        for facts in gpus.facts():
-            self._known[facts["index"]] = _gpu(facts)
+        self._here = {facts["index"]: _gpu(facts) for facts in gpus.facts()}
+        self._known |= {gpu.key: gpu for gpu in self._here.values()}
         ok = gpus.state == "ok"
         self._gpus = gpus if ok else None
         self._again_s = float("inf") if ok else now_s + RETRY_S

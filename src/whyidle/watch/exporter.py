@@ -49,7 +49,7 @@ class Exporter(Collector):
         held = GaugeMetricFamily("whyidle_gpu_held", "1 where a process or memory holds the GPU.", labels=GPU)
         alarm = GaugeMetricFamily("whyidle_gpu_alarm", "1 while an idle alarm lasts.", labels=GPU)
         for one in statuses:
-            if one.alarm is not None:
+            if one.alarm or (one.alarm is not None and one in known):  # no "0" of what is not known
                 alarm.add_metric(labels(one), float(one.alarm))
             if one.last is not None and one.last.held is not None:
                 held.add_metric(labels(one), float(one.last.held))

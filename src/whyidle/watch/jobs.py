@@ -42,13 +42,19 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Processes that belong together."""
+    """Processes that belong together.
+
+    Attributes:
+        name: of the first.
+        others: names of the others, where they differ.
+    """
 
     key: str
     pids: tuple[int, ...]
     name: str = ""
     user: str = ""
     label: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def said(self) -> str:
@@ -57,9 +63,13 @@ class Job:
         return ", ".join(filter(None, (f"PID {self.pids[0]}{more}", self.name, self.user, self.label)))
 
     def matches(self, patterns: Iterable[str]) -> bool:
-        """Return whether its name, user or label is one of these, in which * stands for anything."""
-        told = [text.casefold() for text in (self.name, self.user, self.label) if text]
-        return any(fnmatchcase(text, pattern.casefold()) for pattern in patterns for text in told)
+        """Return whether its user, its label or each process's name is one of these; * stands for anything."""
+        folded = [pattern.casefold() for pattern in patterns]
+
+        def meant(text: str) -> bool:
+            return bool(text) and any(fnmatchcase(text.casefold(), pattern) for pattern in folded)
+
+        return meant(self.user) or meant(self.label) or all(meant(name) for name in (self.name, *self.others))
 
 
 class Jobs:
@@ -86,7 +96,14 @@ class Jobs:
             key = process.label or (f"session {process.session}" if process.session else f"pid {pid}")
             grouped.setdefault(key, []).append(process)
         return tuple(
-            Job(key, tuple(one.pid for one in group), group[0].name, group[0].user, group[0].label)
+            Job(
+                key,
+                tuple(one.pid for one in group),
+                group[0].name,
+                group[0].user,
+                group[0].label,
+                tuple(dict.fromkeys(one.name for one in group if one.name != group[0].name)),
+            )
             for key, group in grouped.items()
         )
 

@@ -101,7 +101,7 @@ class Watch:
 
     def _happened(self, gpu: Gpu, event: Event, wall_ns: int) -> None:
         """Tell of an alarm, or its end."""
-        status = next(one for one in self.board.status() if one.gpu.index == gpu.index)
+        status = next(one for one in self.board.status() if one.gpu.key == gpu.key)
         told = report.of_event(status, event, self._asked, self._host, wall_ns)
         self._alarmed |= event.kind == "alarm"
         self._screen.tell(

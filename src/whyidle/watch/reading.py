@@ -23,6 +23,11 @@ class Gpu:
     power_limit_w: float | None = None
     mig: bool = False  # split into instances: NVML does not say how busy it is
 
+    @property
+    def key(self) -> str:
+        """What tells it from others for good: its index changes when the driver is loaded without one before it."""
+        return self.uuid or f"gpu {self.index}"
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -60,16 +65,16 @@ class Sample:
     Attributes:
         state: "ok", or why nothing is known.
         gpus: all that were seen since the watch began, also those that do not answer now.
-        readings: by index, of those that answered.
+        readings: by `Gpu.key`, of those that answered.
     """
 
     state: str
     gpus: tuple[Gpu, ...] = ()
-    readings: dict[int, Reading] | None = None
+    readings: dict[str, Reading] | None = None
 
     def of(self, gpu: Gpu) -> Reading | None:
         """Return the reading of a GPU; None where it did not answer."""
-        return (self.readings or {}).get(gpu.index)
+        return (self.readings or {}).get(gpu.key)
 
 
 class Source(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from textwrap import wrap
 from typing import Any, TextIO
 
@@ -149,6 +150,8 @@ class Screen:
 
     def __init__(self, stream: TextIO, asked: Asked, look: Look) -> None:
         self._stream = stream
+        if isinstance(stream, TextIOWrapper):  # a name that its encoding lacks must not end a watch of days
+            stream.reconfigure(errors="backslashreplace")
         self._json = asked.format == "json"
         self._console = Console(
             file=stream,

@@ -41,13 +41,16 @@ class Shapes:
         self._next_s = now_s + EVERY_S
         watched = self._board.windows()
         curves = [
-            Curve("", "nvml", tuple(self._series(group, watched)), facts=tuple(facts(group, self._node)))
+            (group, Curve("", "nvml", tuple(self._series(group, watched)), facts=tuple(facts(group, self._node))))
             for group in groups(self._board.status())
-            if any(len(watched[gpu.index][1]) >= LEAST_SAMPLES for gpu in group)
+            if any(len(watched[gpu.key]) >= LEAST_SAMPLES for gpu in group)
         ]
 
         def work() -> None:
-            self._board.hints = {device: text for curve in curves for device, text in judged(curve).items()}
+            found = [(group, judged(curve)) for group, curve in curves]
+            self._board.hints = {
+                gpu.key: hints[gpu.index] for group, hints in found for gpu in group if gpu.index in hints
+            }
 
         if not curves:
             self._board.hints = {}
@@ -55,16 +58,16 @@ class Shapes:
         self._thread = threading.Thread(target=work, name="whyidle shapes", daemon=True)
         self._thread.start()
 
-    def _series(self, group: Iterable[Gpu], watched: Mapping[int, tuple[Gpu, Window]]) -> Iterator[Series]:
+    def _series(self, group: Iterable[Gpu], watched: Mapping[str, Window]) -> Iterator[Series]:
         for gpu in group:
-            yield from watched[gpu.index][1].series(self._node, gpu.index)
+            yield from watched[gpu.key].series(self._node, gpu.index)
 
 
 def groups(statuses: Sequence[Status]) -> list[list[Gpu]]:
     """Return the GPUs of each job of which one waits; where jobs cannot be seen, each GPU alone."""
     together: dict[object, list[Status]] = {}
     for one in statuses:
-        key = tuple(job.key for job in one.jobs) if one.jobs else one.gpu.index
+        key = tuple(job.key for job in one.jobs) if one.jobs else one.gpu.key
         together.setdefault(key, []).append(one)
     return [
         [one.gpu for one in group] for group in together.values() if any(one.verdict.kind == "waits" for one in group)

@@ -32,7 +32,7 @@ class Smi:
 
     def __init__(self, program: str) -> None:
         self._program = program
-        self._known: dict[int, Gpu] = {}
+        self._known: dict[str, Gpu] = {}
         self._occupants: dict[str, tuple[Occupant, ...]] | None = None
         self._next_s = -math.inf
 
@@ -57,8 +57,9 @@ class Smi:
             index = _number(told["index"])
             if index is None:
                 continue
-            gpu = self._known[int(index)] = _gpu(int(index), told)
-            readings[gpu.index] = _reading(told, self._on(gpu))
+            gpu = _gpu(int(index), told)
+            self._known[gpu.key] = gpu
+            readings[gpu.key] = _reading(told, self._on(gpu))
         state = "ok" if readings else "nvidia-smi shows no GPU"
         return Sample(state, tuple(self._known.values()), readings)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from whyidle.model.evidence import Series
 from whyidle.model.throttle import POWER_CAP, THERMAL
+from whyidle.watch.moment import NS_PER_S
 from whyidle.watch.reading import Reading
 
 # Of a row of the ring, named as docs/curves.md names series.
@@ -52,9 +53,11 @@ class Window:
 
     Args:
         capacity: samples that are kept.
+        last_s: how far back it reaches, where samples came late or the machine slept.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, last_s: float = math.inf) -> None:
+        self._last_ns = last_s * NS_PER_S
         self._time = np.zeros(capacity, np.int64)  # ns since 1970
         self._rows = np.full((capacity, len(COLUMNS)), np.nan)
         self._count = 0
@@ -76,9 +79,16 @@ class Window:
     def __len__(self) -> int:
         return min(self._count, len(self._time))
 
+    def _newest(self) -> Floats:
+        """Return the rows that are not too old, oldest first. A wall clock that was set back makes none too old."""
+        oldest = self._count % len(self._time) if self._count > len(self._time) else 0
+        order = np.roll(np.arange(len(self)), -oldest)
+        time = self._time[order]
+        return self._rows[order[time[-1] - time <= self._last_ns]] if len(time) else self._rows[:0]
+
     def seen(self) -> Seen:
         """Return what it says."""
-        rows = self._rows[: len(self)]
+        rows = self._newest()
         utilization = rows[:, UTILIZATION]
         known = utilization[~np.isnan(utilization)]
         if not len(known):
@@ -95,18 +105,8 @@ class Window:
             float(clocks[len(clocks) // 2]) if len(clocks) else None,
             np.count_nonzero(told & THERMAL) / len(told) if len(told) else None,
             np.count_nonzero(told & POWER_CAP) / len(told) if len(told) else None,
-            self._halves(),
+            _halves(known / 100),
         )
-
-    def _halves(self) -> tuple[float, float] | None:
-        column = self._rows[: len(self), UTILIZATION]
-        oldest = self._count % len(self._time) if self._count > len(self._time) else 0
-        column = np.concatenate((column[oldest:], column[:oldest]))
-        known = column[~np.isnan(column)] / 100
-        middle = len(known) // 2
-        if not middle:
-            return None
-        return float(known[:middle].sum()) / middle, float(known[middle:].sum()) / (len(known) - middle)
 
     def series(self, node: str, device: int) -> tuple[Series, ...]:
         """Return it as a curve has it, oldest first; columns of which nothing is known are left out.
@@ -123,6 +123,13 @@ class Window:
             for column, name in enumerate(COLUMNS)
             if not np.isnan(rows[:, column]).all()
         )
+
+
+def _halves(known: Floats) -> tuple[float, float] | None:
+    middle = len(known) // 2
+    if not middle:
+        return None
+    return float(known[:middle].sum()) / middle, float(known[middle:].sum()) / (len(known) - middle)
 
 
 def _row(reading: Reading) -> list[Any]:

@@ -1,8 +1,8 @@
-"""What NVML's counters tell of the job's GPUs while it was watched."""
+"""What NVML's counters tell of the job's GPUs while it was watched, by its own log or from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.measure.step_log.watch import Watch
-from whyidle.model.evidence import Node, Run
+from whyidle.model.evidence import Node, Run, Value
 from whyidle.model.finding import GpuCount
 from whyidle.model.measurement import Measurement
 from whyidle.model.throttle import POWER_CAP, THERMAL
@@ -21,13 +21,14 @@ Column = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Gpu:
-    node: Node
-    device: int
-    columns: dict[str, Column]  # of the samples in the watched time
+class Gpu:
+    """A GPU while it was watched: its counters by name, each of the same samples, and what it is."""
+
+    columns: Mapping[str, Column]
+    facts: Mapping[str, Value]
 
     def fact(self, name: str) -> float | None:
-        value = next((f.value for f in self.node.facts if f.name == name and f.subject == f"gpu {self.device}"), None)
+        value = self.facts.get(name)
         return None if value is None or isinstance(value, str) else float(value)
 
     def column(self, name: str) -> Column:
@@ -37,6 +38,18 @@ class _Gpu:
         column, busy = self.column(name), self.column("utilization_percent")
         column = column[busy >= BUSY_PERCENT] if len(column) == len(busy) else np.empty(0)
         return column[~np.isnan(column)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OfNode(Gpu):
+    node: Node
+
+
+def counted(gpus: Sequence[Gpu]) -> Iterator[Measurement]:
+    """Yield how busy GPUs are, what holds their clocks down, and who else is on them; nothing of what is not known."""
+    yield from _means(gpus)
+    yield from _limits(gpus)
+    yield from _foreign(gpus)
 
 
 def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
@@ -49,9 +62,7 @@ def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
         yield Measurement("gpus_on_host", sum(1 for gpu in gpus if gpu.node is node))
         break
     if here:
-        yield from _means(here)
-        yield from _limits(here)
-        yield from _foreign(here)
+        yield from counted(here)
 
 
 def models(run: Run, watches: Sequence[Watch]) -> tuple[GpuCount, ...]:
@@ -61,21 +72,20 @@ def models(run: Run, watches: Sequence[Watch]) -> tuple[GpuCount, ...]:
     gpus = _gpus(run, watches)
     count: dict[str, int] = {}
     for gpu in _of_job(gpus):
-        subject = f"gpu {gpu.device}"
-        name = next((f.value for f in gpu.node.facts if f.name == "name" and f.subject == subject), "unknown GPU")
-        count[str(name)] = count.get(str(name), 0) + 1
+        name = str(gpu.facts.get("name", "unknown GPU"))
+        count[name] = count.get(name, 0) + 1
     return tuple(GpuCount(name, number) for name, number in sorted(count.items()))
 
 
-def _of_job(gpus: Sequence[_Gpu]) -> list[_Gpu]:
+def _of_job(gpus: Sequence[_OfNode]) -> list[_OfNode]:
     """Return the GPUs on which the job has processes; where NVML cannot tell, those of its own on which kernels ran."""
     used = [gpu for gpu in gpus if np.nansum(gpu.column("processes_of_job")) > 0]
     may = [gpu for gpu in gpus if gpu.fact("visible") != 0]
     return used or [gpu for gpu in may if np.nansum(gpu.column("utilization_percent")) > 0] or may
 
 
-def _gpus(run: Run, watches: Sequence[Watch]) -> list[_Gpu]:
-    found: list[_Gpu] = []
+def _gpus(run: Run, watches: Sequence[Watch]) -> list[_OfNode]:
+    found: list[_OfNode] = []
     for node in run.nodes:
         here = [w for w in watches if w.node is node]
         if not here:
@@ -87,11 +97,19 @@ def _gpus(run: Run, watches: Sequence[Watch]) -> list[_Gpu]:
                 inside = (one.time >= low) & (one.time <= high)
                 if inside.any():
                     columns.setdefault(one.device, {})[one.name] = one.value[inside]
-        found += [_Gpu(node, device, columns[device]) for device in sorted(columns)]
+        found += [_OfNode(columns[device], _facts(node, device), node) for device in sorted(columns)]
     return found
 
 
-def _means(gpus: Sequence[_Gpu]) -> Iterator[Measurement]:
+def _facts(node: Node, device: int) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for fact in node.facts:
+        if fact.subject == f"gpu {device}":
+            found.setdefault(fact.name, fact.value)
+    return found
+
+
+def _means(gpus: Sequence[Gpu]) -> Iterator[Measurement]:
     used = [
         float(np.nanmean(column))
         for gpu in gpus
@@ -108,7 +126,7 @@ def _means(gpus: Sequence[_Gpu]) -> Iterator[Measurement]:
         yield Measurement("temperature_c", max(hottest))
 
 
-def _limits(gpus: Sequence[_Gpu]) -> Iterator[Measurement]:
+def _limits(gpus: Sequence[Gpu]) -> Iterator[Measurement]:
     clocks = [
         float(np.median(column)) / limit
         for gpu in gpus
@@ -125,7 +143,7 @@ def _limits(gpus: Sequence[_Gpu]) -> Iterator[Measurement]:
             yield Measurement(name, min(parts))
 
 
-def _foreign(gpus: Sequence[_Gpu]) -> Iterator[Measurement]:
+def _foreign(gpus: Sequence[Gpu]) -> Iterator[Measurement]:
     others = [
         column[~np.isnan(column)]
         for gpu in gpus

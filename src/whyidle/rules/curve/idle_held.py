@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.rules import live
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
@@ -18,18 +19,22 @@ class IdleHeld(Rule):
     ## How we know
     Utilization is below 5% from the last work to the end of the recording, or over all of it, while processes are on
     the GPU or its memory is in use. Where neither was recorded, it is only known to be idle, which is said and is less
-    sure. A GPU whose memory is free in that time is not held: nothing is said.
+    sure. A GPU whose memory is free in that time is not held: nothing is said. Of a job that runs and is looked at from
+    outside it is seen that its processes are on the GPU, and that they compute and read nothing meanwhile.
 
     ## When to ignore it
     The recording ends in an evaluation or a save that goes on, or the service waits for its users on purpose.
     """
 
     needs = (("curve_held_share", "curve_held_s"),)
-    uses = ("curve_held_known", "curve_held_memory_share", *settle.READ)
+    uses = ("curve_held_known", "curve_held_memory_share", *live.NEEDS, *live.READ, *settle.READ)
 
     unknown = Threshold(0.5, "of confidence", source="judgement: the job may have ended before the recording did")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if "live_s" in m:
+            yield from self._now(m)
+            return
         lost, known = m.number("curve_held_share"), bool(m.get("curve_held_known", 0.0))
         held = "held, and does" if known else "left doing"
         memory = f", {m.number('curve_held_memory_share'):.0%} of its memory in use" if self._memory(m) else ""
@@ -42,6 +47,23 @@ class IdleHeld(Rule):
             locations=m.one("curve_held_share").locations,
             fixes=(settle.by_trace("what the process that holds it waits for"),),
             candidates=("pause.evaluation", "pause.checkpoint_sync", "input.storage", "dist.straggler"),
+        )
+
+    def _now(self, m: Measurements) -> Iterator[Finding]:
+        """Yield the same of a job that runs: nothing more of it can be seen in some seconds."""
+        if live.watched(m) and live.answer(m) is not None:  # what holds it up is seen
+            return
+        lost = m.number("curve_held_share")
+        seconds = f"{m.number('live_s'):.0f} s"
+        memory = f"; {m.number('curve_held_memory_share'):.0%} of its memory in use" if self._memory(m) else ""
+        yield from self.finding(
+            f"The job holds its GPU and does nothing: {lost:.0%} of {seconds} without work, on CPUs, too.",
+            lost_share=lost,
+            confidence=settle.MOST,
+            seen=f"utilization below 5% in all of {seconds}, and its processes sleep" + memory,
+            locations=m.one("curve_held_share").locations,
+            fixes=(settle.by_stacks("what its threads wait for"),),
+            candidates=("dist.straggler", "pause.checkpoint_sync", "input.storage"),
         )
 
     def _memory(self, m: Measurements) -> bool:
@@ -57,5 +79,13 @@ class IdleHeld(Rule):
             curve_samples=3600,
         ),
         Fires("nothing is known of memory", curve_held_share=0.4, curve_held_s=600.0, curve_samples=1500),
+        Fires(
+            "a job that runs and hangs",
+            curve_held_share=1.0,
+            curve_held_s=15.0,
+            curve_held_known=True,
+            live_s=15.0,
+        ),
+        Silent("a job that runs and computes", curve_held_share=0.0, curve_held_s=0.0, live_s=15.0),
         Silent("it works to the end", curve_held_share=0.0, curve_held_s=0.0, curve_samples=600),
     )

@@ -44,6 +44,18 @@ def by_trace(what: str) -> Fix:
     )
 
 
+def by_stacks(what: str) -> Fix:
+    """Return the step from a job that runs and does nothing to the cause."""
+    return Fix(
+        f"look at {what}, and free the GPU if it is not wanted any more",
+        "py-spy dump --pid PID            # the line at which each thread is\n"
+        "nvidia-smi                       # the processes that hold the GPU",
+        effort="argument",
+        applies=SETTLES,
+        risk="a job that is ended loses what it has not saved",
+    )
+
+
 def by_clocks(what: str) -> Fix:
     """Return the step from this curve to the cause, where it may be the GPU's clock."""
     return Fix(

@@ -138,6 +138,7 @@ class Watch:
             on_gpu=None if unknown else on_gpu,
             gpu_series=gpus.series if gpus and on_gpu else (),
             gpu_names=gpus.names if gpus and on_gpu else {},
+            gpu_facts=gpus.facts if gpus and on_gpu else {},
             stacks=self._stacks.why_not if self._stacks else "py-spy was not asked",
             ended=self._pid not in self._processes.alive,
             warnings=(*self.warnings, *(gpus.warnings if gpus and (on_gpu or unknown) else ())),

@@ -12,7 +12,7 @@ import numpy as np
 
 from whyidle.collect import nvml, procfs
 from whyidle.collect.nvml import Gpus
-from whyidle.model.evidence import Series
+from whyidle.model.evidence import Series, Value
 
 INTERVAL_S = 0.5
 PATIENCE_S = 2.0  # for the driver, when the time is over
@@ -25,6 +25,7 @@ class Seen:
     ours: frozenset[int]  # the job's processes on them, as far as it names them
     series: tuple[Series, ...] = ()
     names: dict[int, str] = field(default_factory=dict)
+    facts: dict[int, dict[str, Value]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -73,7 +74,11 @@ class JobGpus:
         shown = on or {index for index, fact in facts.items() if fact["visible"] is not False}
         series = tuple(one for index in sorted(shown) for one in _series(index, rows))
         names = {index: str(facts[index]["name"] or "unknown GPU") for index in shown if index in facts}
-        return Seen(frozenset(self._ours), series, names, tuple(self._warnings))
+        told = {
+            index: {name: value for name, value in facts[index].items() if isinstance(value, str | int | float)}
+            for index in shown & facts.keys()
+        }
+        return Seen(frozenset(self._ours), series, names, told, tuple(self._warnings))
 
 
 def _series(index: int, rows: list[tuple[int, tuple[nvml.Number, ...]]]) -> list[Series]:

@@ -84,6 +84,7 @@ def judge(seen: Live) -> Report:
             watched_s=seen.seconds,
             on_gpu=seen.on_gpu,
             utilization_mean_share=_utilization(m),
+            lost_shares=_waits(m),
         ),
         ranked,
         (*lacking, *unknown),
@@ -96,16 +97,28 @@ def judge(seen: Live) -> Report:
 def _info(seen: Live, who: LiveProcess | None) -> RunInfo:
     ranks = [process for process in seen.processes if process.role == "rank"]
     models = Counter(seen.gpu_names.values())
+    # Ranks that wait for each other look busy to NVML: of several none is called healthy.
     settings: dict[str, Value] = {"pid": seen.pid, "command": shlex.join(who.command) if who else ""}
     return RunInfo(
         evidence=tuple(EvidenceFile(f"/proc/{process.pid}", KIND, process.rank) for process in ranks),
         gpus=tuple(GpuCount(name, count) for name, count in sorted(models.items())),
         settings=settings,
+        world_size=len(ranks) or None,
     )
 
 
 def _utilization(m: Measurements) -> float | None:
     return m.number("utilization_mean_share") if "utilization_mean_share" in m else None
+
+
+def _waits(m: Measurements) -> dict[str, float]:
+    """Return what the GPU waits for batches at most; nothing where that, or what slows it down, was not seen."""
+    seen = ("utilization_mean_share", "throttle_thermal_share", "throttle_power_share", "clock_share")
+    if any(name not in m for name in (*seen, "live_loader_wait_share", "live_loader_fetch_share")):
+        return {}
+    room = max(1 - m.number("utilization_mean_share"), 0.0)
+    workers = min(m.number("live_loader_wait_share"), room)
+    return {"data_workers": workers, "data_zero": min(m.number("live_loader_fetch_share"), room - workers)}
 
 
 def _too_little(seen: Live) -> str:
@@ -117,7 +130,7 @@ def _too_little(seen: Live) -> str:
 
 
 def _verdict(m: Measurements, findings: tuple[Finding, ...]) -> tuple[str, bool]:
-    """Return the answer in a sentence, and whether the job is judged. Some seconds call no job healthy."""
+    """Return the answer in a sentence, and whether the job is judged."""
     if findings:
         return findings[0].message, True
     used, on_gpu = _utilization(m), bool(m.one("on_gpu").value) if "on_gpu" in m else None
