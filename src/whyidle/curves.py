@@ -95,7 +95,12 @@ def enough(summary: Summary, findings: Iterable[Finding]) -> bool:
     """Say whether a run with curves alone is judged: it is not where its GPUs idle and no shape says what it may be."""
     if summary.gpu_idle_share is None:
         return summary.data_wait_share is not None
-    return summary.gpu_idle_share < MEDIUM or any(finding.severity != "low" for finding in findings)
+    return any(finding.severity != "low" for finding in findings) or _unsaid(summary, findings) < MEDIUM
+
+
+def _unsaid(summary: Summary, findings: Iterable[Finding]) -> float:
+    """Return the idle time of which no shape speaks."""
+    return (summary.gpu_idle_share or 0.0) - sum(finding.lost_share or 0.0 for finding in findings)
 
 
 def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> str:
@@ -111,10 +116,12 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     if idle < HEALTHY_IDLE:
         return f"{who} busy {1 - idle:.0%} of the time {known}, {BUSY_IS_NOT_WORK}"
     said = f"{who} idle {idle:.0%} of the time {known}."
-    if not grave and idle >= MEDIUM:
+    if not grave and _unsaid(summary, findings) >= MEDIUM:
         return f"{said} The curve has no shape that says what it may be: not judged. {NEXT}"
     shape = _of_most_idle(findings, Measurements(curves.measurements))
-    return f"{said} A curve shows when, not why" + (f": {shape.shown}." if shape is not None else ".")
+    if shape is None:
+        return f"{said} That is too little at a time to have a shape."
+    return f"{said} A curve shows when, not why: {shape.shown}."
 
 
 def _of_most_idle(findings: Iterable[Finding], m: Measurements) -> Finding | None:

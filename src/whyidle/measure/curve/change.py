@@ -12,6 +12,7 @@ from whyidle.model.evidence import Floats, Floats64
 BLOCKS: Final = 120  # means that a curve is reduced to: steps that are seen in part average out, a shift stays
 LEAST: Final = 30  # samples of a segment (method 3.2); of a short curve a fifteenth, and two at least
 PENALTY: Final = 3.0  # of log(n) sigma^2 (method 3.2)
+STAYS: Final = 0.8  # of the means of a side, nearer to its level than to the other (judgement)
 APART: Final = 3.0  # robust deviations between the levels: they hardly overlap
 MAD: Final = 1.4826  # of a normal distribution's deviation
 QUANTUM: Final = 1.0  # points, MHz or W: counters are whole numbers, so that no deviation is less
@@ -54,7 +55,8 @@ def change(values: Floats, least_shift: float) -> Change | None:
     spread = max(_mad(one), _mad(other), QUANTUM)
     ends = float(np.median(other[-max(len(other) // 4, 1) :]))
     clear = between.max() > PENALTY * np.log(count) * noise**2 and abs(after - before) >= APART * spread
-    stays = abs(ends - after) < abs(after - before) / 2
+    sides = (abs(one - before) < abs(one - after)).mean(), (abs(other - after) < abs(other - before)).mean()
+    stays = abs(ends - after) < abs(after - before) / 2 and min(sides) >= STAYS
     if squares[-1] == 0 or not clear or not stays or abs(after - before) < least_shift:
         return None
     return Change(best * size, before, after)

@@ -25,7 +25,7 @@ SETTLED: Final = 5  # samples, half of which work, once the GPU works for long
 SHIFT: Final = 10.0  # points of utilization: the least other level
 STEADY: Final = 8.0  # points, standard deviation (method 3.2: flat)
 LOW: Final = 70.0  # percent, 95th percentile: never above it is low (SageMaker's profiler)
-BELOW: Final = 90.0  # percent, median: steady below it idles a tenth of the time and more
+BELOW: Final = 95.0  # percent: what is below it idles 5% of the time and more, which is a finding (model.finding)
 WIDE: Final = 30.0  # points from the 5th to the 95th percentile: goes up and down
 HELD_BYTES: Final = 1e9  # a desktop or an idle context holds 0.1 to 0.6 GB
 HELD_PERCENT: Final = 5.0  # of memory
@@ -100,7 +100,10 @@ def _ends(found: Shape) -> None:
         return
     run = int(np.clip(len(busy) // 60, 1, SETTLED))
     ahead = np.convolve(works, np.ones(run), "full")[run - 1 :] * 2 >= run
-    first = int(np.argmax(works & ahead)) if (works & ahead).any() else int(np.argmax(works))
+    if not (works & ahead).any():  # blips: it never works for long
+        found.low, found.high, found.held = 0, 0, _held(found.gpu, busy, 0)
+        return
+    first = int(np.argmax(works & ahead))
     last = len(busy) - int(np.argmax(works[::-1]))
     starts, ends = runs(~works[first:last])
     total = np.concatenate(([0.0], np.cumsum(busy.seconds, dtype=np.float64)))
@@ -140,7 +143,7 @@ def _between(found: Shape, idle: np.ndarray, step_s: float | None) -> None:
         found.parts["dip"] = float(idle[found.dips.mask].sum(dtype=np.float64))
         left = ~found.dips.mask
     rest, cost = value[left], idle[left]
-    if len(rest) >= LEAST and (moved := change(rest, SHIFT)):
+    if len(rest) >= LEAST and (moved := change(rest, SHIFT)) and min(moved.before, moved.after) >= ZERO:
         better, lower = max(moved.before, moved.after), np.zeros(len(rest), bool)
         lower[moved.at :] = moved.after < moved.before
         lower[: moved.at] = moved.before < moved.after
@@ -161,6 +164,7 @@ def _kind(rest: np.ndarray) -> str:
     low, middle, high = levels(rest)
     if high < LOW:
         return "flat"
-    if float(rest.std()) < STEADY or high - low < WIDE:
-        return "flat" if middle < BELOW else "rest"
-    return "fluctuating"
+    steady, idles = float(rest.std()) < STEADY, float(rest.mean(dtype=np.float64)) < BELOW
+    if steady or (high - low < WIDE and middle < BELOW):
+        return "flat" if idles else "rest"
+    return "fluctuating" if high - low >= WIDE or idles else "rest"  # pauses of less than 5% of the samples

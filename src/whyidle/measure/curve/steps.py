@@ -45,6 +45,9 @@ def measure(steps: Sequence[Series]) -> Iterator[Measurement]:
     count = _count(steps)
     if count:
         yield Measurement("curve_steps", count)
+    every = _every(steps)
+    if every:
+        yield Measurement("curve_log_every", every)
     share = _data_wait(steps, times)
     if share is not None:
         yield Measurement("curve_data_wait_share", share)
@@ -56,6 +59,13 @@ def _count(steps: Sequence[Series]) -> int:
     counted = [int(values.max() - values.min()) + 1 for values in numbers if (np.diff(values) > 0).all()]
     lines = [len(known(one)) for one in steps if one.name in ("step_time_s", "data_wait_s")]
     return max([*counted, *lines], default=0)
+
+
+def _every(steps: Sequence[Series]) -> float:
+    """Return how many steps there are from one that is logged to the next, median of all logs; 0 where none is told."""
+    between = [np.diff(known(one)) for one in steps if one.name == "step"]
+    forward = np.concatenate([column[column > 0] for column in between]) if between else np.empty(0)
+    return float(np.median(forward)) if len(forward) else 0.0
 
 
 def _data_wait(steps: Sequence[Series], times: Sequence[Series]) -> float | None:

@@ -34,10 +34,10 @@ class IdleHeld(Rule):
         held = "held, and does" if known else "left doing"
         memory = f", {m.number('curve_held_memory_share'):.0%} of its memory in use" if self._memory(m) else ""
         yield from self.finding(
-            f"A GPU is {held} nothing for {m.number('curve_held_s'):.0f} s to the end, {lost:.0%} of the curve.",
+            f"A GPU is {held} nothing for {settle.span(m.number('curve_held_s'))} to the end, {lost:.0%} of the curve.",
             lost_share=lost,
             confidence=settle.sure(m, 1.0 if known else self.unknown, logged=known),
-            seen=f"{m.number('curve_held_s'):.0f} s below 5% utilization at the end"
+            seen=f"{settle.span(m.number('curve_held_s'))} below 5% utilization at the end"
             + (memory if known else "; whether something holds the GPU was not recorded"),
             locations=m.one("curve_held_share").locations,
             fixes=(settle.by_trace("what the process that holds it waits for"),),

@@ -31,6 +31,14 @@ def sure(m: Measurements, margin: float = 1.0, *, logged: bool = False) -> float
     return float(MOST * samples * min(max(margin, 0.0), 1.0) * (LOGGED if logged else ALONE))
 
 
+def span(seconds: float) -> str:
+    """Return a time as a person says it: "33 s", "8.5 min", "24 h"."""
+    for unit, size, least in (("h", 3600.0, 7200.0), ("min", 60.0, 300.0)):
+        if seconds >= least:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
 def by_trace(what: str) -> Fix:
     """Return the step from this curve to the cause: a job watched, then traced."""
     return Fix(
