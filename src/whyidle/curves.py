@@ -25,6 +25,10 @@ NAMED: Final = 3  # GPUs or counters that a sentence names
 WHOLE: Final = 0.95  # of the sampled time: where less of it holds a utilization, that is told
 NO_PREDICTION: Final = "a curve does not show what a fix would change"
 NEXT: Final = "What the job does then, a step timer tells: `whyidle run -- python train.py`."
+SAME_PART: Final = (
+    "but a step takes as long as it is from one sample to the next, so that all see the same part of it. "
+    "Sample at another interval."
+)
 BUSY_IS_NOT_WORK: Final = "but a GPU that is busy need not get work done."
 
 
@@ -91,11 +95,21 @@ def prediction(findings: Iterable[Finding]) -> Prediction:
     )
 
 
-def enough(summary: Summary, findings: Iterable[Finding]) -> bool:
-    """Say whether a run with curves alone is judged: it is not where its GPUs idle and no shape says what it may be."""
+def enough(summary: Summary, findings: Iterable[Finding], curves: Curves) -> bool:
+    """Say whether a run with curves alone is judged.
+
+    It is not where its GPUs idle and no shape says what it may be, nor where samples see the same part of every step.
+    """
+    if same_part(curves):
+        return False
     if summary.gpu_idle_share is None:
         return summary.data_wait_share is not None
     return any(finding.severity != "low" for finding in findings) or _unsaid(summary, findings) < MEDIUM
+
+
+def same_part(curves: Curves) -> bool:
+    """Say whether samples see the same part of every step, so that nothing is known of the rest of it."""
+    return bool(Measurements(curves.measurements).get("curve_same_part", 0.0))
 
 
 def _unsaid(summary: Summary, findings: Iterable[Finding]) -> float:
@@ -111,6 +125,9 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     who = "Your GPU was" if count == 1 else "Your GPUs were"
     known = f"({', '.join(_known(summary, curves))})"
     grave = any(finding.severity != "low" for finding in findings)
+    if same_part(curves):
+        whose = "your GPU" if count == 1 else "your GPUs"
+        return f"Cannot judge: the samples show {whose} busy {1 - idle:.0%} of the time {known}, {SAME_PART}"
     if idle < HEALTHY_IDLE and not grave:
         return f"Healthy: the {'GPU was' if count == 1 else 'GPUs were'} busy {1 - idle:.0%} of the time {known}."
     if idle < HEALTHY_IDLE:

@@ -319,6 +319,7 @@ CATALOG: dict[str, Quantity] = {
     "curve_change_s": Quantity("s", "from the start of the recording to the shift", CURVE_LONG),
     "curve_change_from": Quantity("%, MHz or W", "level before it", CURVE_LONG),
     "curve_change_to": Quantity("%, MHz or W", "level after it", CURVE_LONG),
+    "curve_change_gradual": Quantity("bool", "whether it goes there all the while, and not at once", CURVE_LONG),
     "curve_change_memory_bytes": Quantity("B", "that the GPU's memory in use is more after the shift, medians", CURVE_CLOCKS),
     "curve_lag_share": Quantity("of curve", "idle of GPUs that idle more than their peers, beyond these", CURVE_GPUS),
     "curve_lag_slow_share": Quantity("of curve", "that a GPU at a lower clock than its busy peers takes at most", CURVE_CLOCKS),
@@ -339,6 +340,7 @@ CATALOG: dict[str, Quantity] = {
     "curve_step_time_mean_s": Quantity("s", "mean step, as the trainer's log says", CURVE_LOG),
     "curve_steps": Quantity("steps", "in the trainer's log", CURVE_LOG),
     "curve_log_every": Quantity("steps", "from one that the trainer's log tells of to the next, median", CURVE_LOG),
+    "curve_same_part": Quantity("bool", "samples come as often as the log's steps: they see the same part of each", CURVE_LOG),
     "curve_data_wait_share": Quantity("of step", "waiting for data, as the trainer's log says", CURVE_LOG),
     # a job that runs already, looked at from outside for some seconds; of the rank that waits longest, and of its workers
     "live_s": Quantity("s", "length of the look", LIVE),

@@ -6,7 +6,7 @@ is too little to have a shape. The parts are seconds of idle time, and their sum
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -147,11 +147,12 @@ def _between(found: Shape, idle: np.ndarray, step_s: float | None) -> None:
         better, lower = max(moved.before, moved.after), np.zeros(len(rest), bool)
         lower[moved.at :] = moved.after < moved.before
         lower[: moved.at] = moved.before < moved.after
+        lower |= moved.gradual
         beyond = np.clip(better - rest, 0, None) / 100 * body.seconds[left] * lower
         beyond = np.minimum(beyond, cost)
         found.parts["change"] = float(beyond.sum(dtype=np.float64))
         place = int(np.flatnonzero(left)[moved.at])
-        found.change = Change(place, moved.before, moved.after)
+        found.change = replace(moved, at=place)
         cost = cost - beyond
         rest = np.clip(rest + lower * abs(moved.after - moved.before), 0, 100)  # as if it had not shifted
     found.parts[_kind(rest)] += float(cost.sum(dtype=np.float64))

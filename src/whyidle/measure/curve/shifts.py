@@ -38,6 +38,7 @@ def changes(shapes: Sequence[Shape], total: float, origin: int) -> Iterator[Meas
         yield Measurement("curve_change_s", max(seconds, 0.0))
         yield Measurement("curve_change_from", moved.before)
         yield Measurement("curve_change_to", moved.after)
+        yield Measurement("curve_change_gradual", moved.gradual)
         more = _memory(worst, at_ns)
         if more is not None:
             yield Measurement("curve_change_memory_bytes", more)

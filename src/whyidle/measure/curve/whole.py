@@ -20,6 +20,8 @@ from whyidle.model.evidence import Series, Value
 from whyidle.model.finding import Location
 from whyidle.model.measurement import Measurement
 
+EVEN = 0.05  # of the interval, that half of the samples come early or late at most
+
 
 def whole(shapes: Sequence[Shape], told: Recorded, lag: Lag | None, together: float | None) -> Iterator[Measurement]:
     """Yield what is measured of all GPUs together, and of each."""
@@ -43,6 +45,8 @@ def whole(shapes: Sequence[Shape], told: Recorded, lag: Lag | None, together: fl
     alike = {one.gpu.clock for one in shapes} == {shapes[0].gpu.clock}
     yield Measurement("curve_s", (end - start) / 1e9 if alike else max(one.samples.total_s for one in shapes))
     yield Measurement("curve_interval_s", float(np.median([i for one in shapes if (i := one.samples.interval_s)])))
+    if any(steps.same_part(told.steps, one.samples.interval_s, one.samples.total_s) for one in shapes if _even(one)):
+        yield Measurement("curve_same_part", True)
     shaped = [one for one in shapes if len(one.samples) >= LEAST]
     if shaped:
         yield from _parts(shapes, total)
@@ -52,6 +56,12 @@ def whole(shapes: Sequence[Shape], told: Recorded, lag: Lag | None, together: fl
         yield from changes(shaped, total, told.origin)
         yield from _hollow(shaped, total)
         yield from _lagging(shaped, lag, together)
+
+
+def _even(one: Shape) -> bool:
+    """Say whether samples come so evenly that they do not move through a step by themselves."""
+    spacing = np.diff(one.samples.time) / 1e9
+    return len(spacing) > 0 and float(np.median(abs(spacing - one.samples.interval_s))) < EVEN * one.samples.interval_s
 
 
 def _each(shapes: Sequence[Shape]) -> Iterator[Measurement]:

@@ -25,24 +25,33 @@ class IdleHeld(Rule):
     """
 
     needs = (("curve_held_share", "curve_held_s"),)
-    uses = ("curve_held_known", "curve_held_memory_share", *settle.READ)
+    uses = ("curve_held_known", "curve_held_memory_share", "curve_gpus", *settle.READ)
 
+    least = Threshold(60, "s", source="method 3.2: a minute of zeros; in less a job may load, save or evaluate")
     unknown = Threshold(0.5, "of confidence", source="judgement: the job may have ended before the recording did")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
+        if m.number("curve_held_s") < self.least:
+            return
         lost, known = m.number("curve_held_share"), bool(m.get("curve_held_known", 0.0))
         held = "held, and does" if known else "left doing"
         memory = f", {m.number('curve_held_memory_share'):.0%} of its memory in use" if self._memory(m) else ""
+        lasts = settle.span(m.number("curve_held_s"))
         yield from self.finding(
-            f"A GPU is {held} nothing for {settle.span(m.number('curve_held_s'))} to the end, {lost:.0%} of the curve.",
+            f"{self._who(m)} is {held} nothing for {lasts} to the end, {lost:.0%} of the curve.",
             lost_share=lost,
             confidence=settle.sure(m, 1.0 if known else self.unknown, logged=known),
-            seen=f"{settle.span(m.number('curve_held_s'))} below 5% utilization at the end"
+            seen=f"{lasts} below 5% utilization at the end"
             + (memory if known else "; whether something holds the GPU was not recorded"),
             locations=m.one("curve_held_share").locations,
             fixes=(settle.by_trace("what the process that holds it waits for"),),
             candidates=("pause.evaluation", "pause.checkpoint_sync", "input.storage", "dist.straggler"),
         )
+
+    def _who(self, m: Measurements) -> str:
+        place = m.one("curve_held_share").locations
+        named = m.get("curve_gpus", 1.0) > 1 and place and place[0].name
+        return f"{place[0].name}" if named else "A GPU"
 
     def _memory(self, m: Measurements) -> bool:
         return "curve_held_memory_share" in m
@@ -57,5 +66,6 @@ class IdleHeld(Rule):
             curve_samples=3600,
         ),
         Fires("nothing is known of memory", curve_held_share=0.4, curve_held_s=600.0, curve_samples=1500),
+        Silent("ten zeros", curve_held_share=1.0, curve_held_s=10.0, curve_samples=10),
         Silent("it works to the end", curve_held_share=0.0, curve_held_s=0.0, curve_samples=600),
     )

@@ -11,7 +11,9 @@ from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
 
 MOST = Threshold(0.6, "probability", source="judgement: many causes have one shape, which is all that a curve shows")
-ENOUGH = Threshold(300, "samples", source="judgement: five minutes at 1 Hz hold tens of steps of most jobs")
+ENOUGH = Threshold(
+    60, "samples", source="the board of curves: shapes of so many are there as often as those of thousands"
+)
 FEWEST = Threshold(0.25, "of confidence", source="judgement: what ten samples leave of it")
 LOGGED = Threshold(1.0, "of confidence", source="the trainer's own log names an event at that time or interval")
 ALONE = Threshold(0.8, "of confidence", source="judgement: nothing but the curve tells of it")

@@ -17,8 +17,9 @@ class StepChange(Rule):
     lost.
 
     ## How we know
-    Change points of means (binary segmentation, squared error, penalty 3 log(n) sigma^2) of utilization,
-    and, while the GPU is busy, of its SM clock and power. The message names the counter, the time and both levels.
+    Change points of means (binary segmentation, squared error, penalty 3 log(n) sigma^2) of utilization, and, while
+    the GPU is busy, of its SM clock and power; a level that goes one way all the while is told as a drift. The message
+    names the counter and both levels.
 
     ## When to ignore it
     The job itself changed at that time: another phase, a longer sequence, a second model.
@@ -27,7 +28,8 @@ class StepChange(Rule):
     needs = (("curve_change_share", "curve_change_counter"), ("curve_slowed_share", "curve_change_counter"))
     uses = (
         "curve_change_share", "curve_slowed_share", "curve_change_s", "curve_change_from", "curve_change_to",
-        "curve_change_memory_bytes", "temperature_c", "throttle_power_share", "throttle_thermal_share", *settle.READ,
+        "curve_change_memory_bytes", "curve_change_gradual",
+        "temperature_c", "throttle_power_share", "throttle_thermal_share", *settle.READ,
     )  # fmt: skip
     busy = ("curve_slowed_share",)
 
@@ -43,12 +45,13 @@ class StepChange(Rule):
         counter = str(m.one("curve_change_counter").value)
         unit, low, high = self.units.get(counter, ""), m.get("curve_change_from", 0.0), m.get("curve_change_to", 0.0)
         moved = f"from {low:.4g}{unit} to {high:.4g}{unit}"
-        degrees = f", {m.number('temperature_c'):.0f} °C while busy" if "temperature_c" in m else ""
+        gradual = bool(m.get("curve_change_gradual", 0.0))
+        how = f"drifts {moved}" if gradual else f"shifts {moved} and stays"
         yield from self.finding(
-            f"{counter[:1].upper()}{counter[1:]} shifts {moved} and stays, which costs up to {lost:.0%} of the curve.",
+            f"{counter[:1].upper()}{counter[1:]} {how}, which costs up to {lost:.0%} of the curve.",
             lost_share=lost,
             confidence=settle.sure(m, self.vague if counter == "power" else 1.0),
-            seen=f"{moved} after {settle.span(m.get('curve_change_s', 0.0))}{degrees}{self._memory(m, counter)}",
+            seen=f"{moved}{', bit by bit: half way' if gradual else ''} after {self._when(m, counter)}",
             locations=m.one("curve_change_counter").locations,
             fixes=(
                 settle.by_trace("steps before and after")
@@ -57,6 +60,10 @@ class StepChange(Rule):
             ),
             candidates=self._candidates(m, counter),
         )
+
+    def _when(self, m: Measurements, counter: str) -> str:
+        degrees = f", {m.number('temperature_c'):.0f} °C while busy" if "temperature_c" in m else ""
+        return f"{settle.span(m.get('curve_change_s', 0.0))}{degrees}{self._memory(m, counter)}"
 
     def _memory(self, m: Measurements, counter: str) -> str:
         more = m.get("curve_change_memory_bytes", 0.0)
