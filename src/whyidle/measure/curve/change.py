@@ -40,13 +40,13 @@ def change(values: Floats, least_shift: float) -> Change | None:
         least_shift: what counts as another level, in the counter's unit.
     """
     least = max(int(np.clip(len(values) // 15, 2, LEAST) / max(len(values) // BLOCKS, 1)), 2)
-    found = _split(values, BLOCKS, least, least_shift)
+    found = _split(values, BLOCKS, least, least_shift, STAYS)
     if found is None and len(values) >= COARSE * 4:
-        found = _split(values, COARSE, COARSE // 3, least_shift) or _drift(values, least_shift)
+        found = _split(values, COARSE, COARSE // 3, least_shift, 1.0) or _drift(values, least_shift)
     return found
 
 
-def _split(values: Floats, blocks: int, least: int, least_shift: float) -> Change | None:
+def _split(values: Floats, blocks: int, least: int, least_shift: float, stays: float) -> Change | None:
     """Return the best split of so many means, at least so many on either side; None where it is no shift."""
     size = max(len(values) // blocks, 1)
     count = len(values) // size
@@ -65,11 +65,20 @@ def _split(values: Floats, blocks: int, least: int, least_shift: float) -> Chang
     spread = max(_mad(one), _mad(other), QUANTUM)
     ends = float(np.median(other[-max(len(other) // 4, 1) :]))
     clear = between.max() > PENALTY * np.log(count) * noise**2 and abs(after - before) >= APART * spread
+    clear = clear and _gain(means, best) > PENALTY * np.log(count)
     sides = (abs(one - before) < abs(one - after)).mean(), (abs(other - after) < abs(other - before)).mean()
-    stays = abs(ends - after) < abs(after - before) / 2 and min(sides) >= STAYS
-    if squares[-1] == 0 or not clear or not stays or abs(after - before) < least_shift:
+    back = abs(ends - after) >= abs(after - before) / 2 or min(sides) < stays
+    if squares[-1] == 0 or not clear or back or abs(after - before) < least_shift:
         return None
     return Change(best * size, before, after)
+
+
+def _gain(means: Floats, at: int) -> float:
+    """Return the squared error that a split takes away, in variances of what it leaves: all of it, outliers, too."""
+    one, other = means[:at].astype(np.float64), means[at:].astype(np.float64)
+    left = (((one - one.mean()) ** 2).sum() + ((other - other.mean()) ** 2).sum()) / max(len(means) - 2, 1)
+    gained = len(one) * len(other) / len(means) * (one.mean() - other.mean()) ** 2
+    return float(gained / max(left, QUANTUM**2))
 
 
 def _drift(values: Floats, least_shift: float) -> Change | None:

@@ -136,13 +136,13 @@ def _between(found: Shape, idle: np.ndarray, step_s: float | None) -> None:
     """Part the idle time between start and end."""
     body = found.body
     value, left = body.value, np.ones(len(body), bool)
-    low, middle, high = levels(value)
-    found.spread = (low, middle, high, float(value.std()))
     found.dips, found.period = look(body, step_s)
     if found.dips:
         found.parts["dip"] = float(idle[found.dips.mask].sum(dtype=np.float64))
         left = ~found.dips.mask
     rest, cost = value[left], idle[left]
+    if len(rest):
+        found.spread = (*levels(rest), float(rest.std()))
     if len(rest) >= LEAST and (moved := change(rest, SHIFT)) and min(moved.before, moved.after) >= ZERO:
         better, lower = max(moved.before, moved.after), np.zeros(len(rest), bool)
         lower[moved.at :] = moved.after < moved.before
