@@ -156,3 +156,20 @@ def test_what_a_trainers_log_waits_for_is_not_ruled_out_by_a_few_traced_steps():
     )
     found = fusion.settled([waits], nothing(Measurement("curve_data_wait_share", 0.3)))
     assert found == [waits]
+
+
+def test_a_log_of_every_tenth_step_rules_out_no_waits_of_some_steps():
+    shape = replace(SAWTOOTH, candidates=("input.workers_zero", "input.worker_startup", "input.storage"))
+    quiet = Measurement("curve_data_wait_share", 0.0)
+    every, tenth = (fusion.settled([shape], nothing(quiet, Measurement("curve_log_every", n))) for n in (1.0, 10.0))
+    assert every[0].candidates == ()
+    assert tenth[0].candidates == ("input.worker_startup", "input.storage")
+
+
+@pytest.mark.parametrize(("share", "left"), [(0.8, ("hw.power_cap",)), (0.0, ())])
+def test_a_reason_that_holds_the_clock_down_stays_a_candidate(share, left):
+    shift = replace(SAWTOOTH, rule="curve.step_change", candidates=("hw.power_cap", "hw.thermal"))
+    told = {"throttle_power_share": share, "throttle_thermal_share": 0.0, "clock_share": 0.72, "temperature_c": 60.0}
+    measured = (Measurement(name, value) for name, value in told.items())
+    found = fusion.settled([shift], nothing(*measured, Measurement("utilization_mean_share", 0.99)))
+    assert found[0].candidates == left

@@ -161,3 +161,8 @@ def test_all_findings_of_a_rule_that_is_asked_for_count():
     pricer = Halves()
     found, _ = priced([fixed("a", 0.3), fixed("a", 0.1)], pricer)
     assert asked(["a"], found, pricer).predicted.step_time_mean_s.likely == pytest.approx(0.6)
+
+
+def test_a_loss_that_nobody_knows_ranks_as_its_severity():
+    unknown = replace(finding("a", 0.1), lost_share=None)
+    assert order(finding("b", 0.03), unknown, finding("c", 0.2)) == ["c", "a", "b"]

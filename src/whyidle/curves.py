@@ -26,6 +26,10 @@ NAMED: Final = 3  # GPUs or counters that a sentence names
 WHOLE: Final = 0.95  # of the sampled time: where less of it holds a utilization, that is told
 NO_PREDICTION: Final = "a curve does not show what a fix would change"
 NEXT: Final = "What the job does then, a step timer tells: `whyidle run -- python train.py`."
+SAME_PART: Final = (
+    "but a step takes as long as it is from one sample to the next, so that all see the same part of it. "
+    "Sample at another interval."
+)
 BUSY_IS_NOT_WORK: Final = "but a GPU that is busy need not get work done."
 
 
@@ -102,11 +106,26 @@ def prediction(findings: Iterable[Finding]) -> Prediction:
     )
 
 
-def enough(summary: Summary, findings: Iterable[Finding]) -> bool:
-    """Say whether a run with curves alone is judged: it is not where its GPUs idle and no shape says what it may be."""
+def enough(summary: Summary, findings: Iterable[Finding], curves: Curves) -> bool:
+    """Say whether a run with curves alone is judged.
+
+    It is not where its GPUs idle and no shape says what it may be, nor where samples see the same part of every step.
+    """
+    if same_part(curves):
+        return False
     if summary.gpu_idle_share is None:
         return summary.data_wait_share is not None
-    return summary.gpu_idle_share < MEDIUM or any(finding.severity != "low" for finding in findings)
+    return any(finding.severity != "low" for finding in findings) or _unsaid(summary, findings) < MEDIUM
+
+
+def same_part(curves: Curves) -> bool:
+    """Say whether samples see the same part of every step, so that nothing is known of the rest of it."""
+    return bool(Measurements(curves.measurements).get("curve_same_part", 0.0))
+
+
+def _unsaid(summary: Summary, findings: Iterable[Finding]) -> float:
+    """Return the idle time of which no shape speaks."""
+    return (summary.gpu_idle_share or 0.0) - sum(finding.lost_share or 0.0 for finding in findings)
 
 
 def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> str:
@@ -117,15 +136,20 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     who = "Your GPU was" if count == 1 else "Your GPUs were"
     known = f"({', '.join(_known(summary, curves))})"
     grave = any(finding.severity != "low" for finding in findings)
+    if same_part(curves):
+        whose = "your GPU" if count == 1 else "your GPUs"
+        return f"Cannot judge: the samples show {whose} busy {1 - idle:.0%} of the time {known}, {SAME_PART}"
     if idle < HEALTHY_IDLE and not grave:
         return f"Healthy: the {'GPU was' if count == 1 else 'GPUs were'} busy {1 - idle:.0%} of the time {known}."
     if idle < HEALTHY_IDLE:
         return f"{who} busy {1 - idle:.0%} of the time {known}, {BUSY_IS_NOT_WORK}"
     said = f"{who} idle {idle:.0%} of the time {known}."
-    if not grave and idle >= MEDIUM:
+    if not grave and _unsaid(summary, findings) >= MEDIUM:
         return f"{said} The curve has no shape that says what it may be: not judged. {NEXT}"
     shape = _of_most_idle(findings, Measurements(curves.measurements))
-    return f"{said} A curve shows when, not why" + (f": {shape.shown}." if shape is not None else ".")
+    if shape is None:
+        return f"{said} That is too little at a time to have a shape."
+    return f"{said} A curve shows when, not why: {shape.shown}."
 
 
 def _of_most_idle(findings: Iterable[Finding], m: Measurements) -> Finding | None:

@@ -24,6 +24,9 @@ EXPLAINED: Final = 0.5
 # What happens in every step, if it does: a trace of a few steps rules these families out, others only a whole run does.
 EVERY_STEP: Final = {"input", "transfer", "sync", "launch", "host", "compute", "dist"}
 NOT_EVERY_STEP: Final = {"input.worker_startup", "host.gc_pause"}
+# Waits of some steps only: a log of every tenth step may not tell of them.
+SOME_STEPS: Final = {"input.worker_startup", "input.storage", "input.workers_too_few"}
+HELD_DOWN: Final = 0.1  # of busy samples, in which a reason holds the clock down (hw.power_cap, hw.thermal)
 UNLIKE: Final = 0.2  # of a step: trainers' and recorded steps that differ by more are told (judgement)
 WHOLE: Final = "whyidle run"  # kind of the curve that a run directory holds
 ELSEWHERE: Final = "recorded at another time than the job, or by a clock of another time zone"
@@ -163,7 +166,7 @@ def ruled_out(measured: Measured, found: set[str]) -> set[str]:
     """Return the rules that were asked and are silent, where their evidence would have shown the cause in this run.
 
     A step log tells of the whole run, a trace of what happens in every step. A trainer's log in which steps do not
-    wait for data rules out all that would make them.
+    wait for data rules out all that would make them; one of every tenth step only what is in each.
     """
     told = measured.measurements
     out = {rule.id for rule in all_rules() if not rule.id.startswith(FAMILY) and not rule.missing(told)} - found
@@ -172,10 +175,18 @@ def ruled_out(measured: Measured, found: set[str]) -> set[str]:
     logged = Measurements(measured.curves.measurements)
     inputs = {rule.id for rule in all_rules() if rule.id.startswith("input.")}
     if logged.get("curve_data_wait_share", 1.0) < LOW:
-        out |= inputs - found
+        some = SOME_STEPS if logged.get("curve_log_every", 1.0) > 1 else set()
+        out |= inputs - found - some
     elif "curve_data_wait_share" in logged and not measured.watched.logs:
         out -= inputs  # the run waits for data, whatever its traced steps do
-    return out
+    return out - set(_held_down(told))
+
+
+def _held_down(told: Measurements) -> Iterator[str]:
+    """Yield the rules of what is seen to hold clocks down: at full power they are silent, or where it costs little."""
+    for rule, name in (("hw.power_cap", "throttle_power_share"), ("hw.thermal", "throttle_thermal_share")):
+        if told.get(name, 0.0) >= HELD_DOWN:
+            yield rule
 
 
 def remarks(measured: Measured, summary: Summary) -> Iterator[str]:

@@ -124,7 +124,7 @@ def judge_curve(run: Run, measured: Measured, warnings: tuple[str, ...], predict
         (*warnings, *curves.unmeasured(summary, detail.curves)),
         detail,
         curves.prediction(ranked) if predict else None,
-        judged=curves.enough(summary, ranked),
+        judged=curves.enough(summary, ranked, told),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from whyidle.model.finding import EFFORT_COST, Applied, Asked, Edit, Estimate, Finding, Fix, Predicted
+from whyidle.model.finding import EFFORT_COST, MEDIUM, Applied, Asked, Edit, Estimate, Finding, Fix, Predicted
 from whyidle.replay.interval import ranged
 from whyidle.replay.pricer import Pricer
 
@@ -25,10 +25,16 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
     A none.* finding says that there is nothing to do: it stays only where nothing at medium or above was found.
     """
-    ordered = sorted(findings, key=lambda f: (-f.score, -(f.lost_share or 0.0), f.rule))
+    ordered = sorted(findings, key=lambda f: (-_worth(f), -(f.lost_share or 0.0), f.rule))
     if any(finding.severity != "low" for finding in ordered):
         ordered = [finding for finding in ordered if not finding.rule.startswith("none.")]
     return tuple(ordered)
+
+
+def _worth(finding: Finding) -> float:
+    """Return its score; where nothing tells what is lost, that of the least that its severity stands for."""
+    unknown = finding.lost_share is None and finding.severity == "medium" and not finding.saved_share
+    return replace(finding, lost_share=MEDIUM).score if unknown else finding.score
 
 
 def priced(findings: Iterable[Finding], pricer: Pricer) -> tuple[tuple[Finding, ...], dict[str, str]]:

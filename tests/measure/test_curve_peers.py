@@ -124,3 +124,25 @@ def test_limits_have_the_names_that_a_watched_run_has():
 def test_what_was_not_recorded_is_not_measured():
     m = values(measure(run(*gpus(np.full(60, 99.0)))))
     assert not {"throttle_thermal_share", "clock_share", "temperature_c", "curve_hollow_share"} & m.keys()
+
+
+def test_a_power_limit_below_the_highest_known_is_low():
+    full = np.full(60, 99.0)
+    falls = gpus(full, power_limit_w=[np.where(np.arange(60) < 30, 400.0, 200.0)])
+    assert values(measure(run(*falls)))["power_limit_share"] == pytest.approx(0.75)
+    lower = gpus(full, full, power_limit_w=[np.full(60, 300.0), np.full(60, 150.0)])
+    assert values(measure(run(*lower)))["power_limit_share"] == pytest.approx(0.5)
+
+
+def test_a_limit_of_which_no_higher_one_is_known_is_not_measured():
+    assert "power_limit_share" not in values(measure(run(*gpus(np.full(60, 99.0), power_limit_w=[np.full(60, 300.0)]))))
+    two = (("name", "A100", "", "gpu 0"), ("name", "T4", "", "gpu 1"))
+    other = gpus(np.full(60, 99.0), np.full(60, 99.0), power_limit_w=[np.full(60, 400.0), np.full(60, 70.0)])
+    assert "power_limit_share" not in values(measure(run(*other, facts=two)))
+
+
+def test_memory_that_comes_with_a_shift_is_measured():
+    late = np.arange(600) >= 200
+    m = values(measure(run(*gpus(np.where(late, 99.0, 70.0), memory_used_bytes=[np.where(late, 3e10, 1e10)]))))
+    assert m["curve_change_counter"] == "utilization"
+    assert m["curve_change_memory_bytes"] == pytest.approx(2e10)

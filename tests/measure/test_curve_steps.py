@@ -57,3 +57,7 @@ def test_dips_at_the_interval_at_which_the_log_says_it_saves(every, event):
     found = measure(Run(curves=(*curve.curves, Curve("train.log", "log", (printed, step, wait), step_log=True))))
     assert values(found).get("curve_dip_event") == event
     assert any("does not cover checkpoints" in told for told in found.contradictions) is (event == "checkpoint")
+
+
+def test_how_many_steps_lie_between_two_that_are_logged():
+    assert values(measure(Run(curves=(log(step=np.arange(0.0, 200.0, 10)),))))["curve_log_every"] == 10

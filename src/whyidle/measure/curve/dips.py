@@ -18,6 +18,9 @@ DEEP: Final = 20.0  # points from the 5th to the 95th percentile, from which a p
 LONG: Final = 0.5  # of a long dip's length (90th percentile): dips as long as that are of one kind
 NEAR: Final = 0.15  # of the interval: as far from a multiple of it a dip may come
 OFTEN: Final = 0.8  # of the intervals, that have to be so near (judgement: Poisson's have 0.3)
+REST: Final = (
+    3.0  # intervals before the first dip and after the last at most: dips of a part are no rhythm of the whole
+)
 ONCE: Final = 0.6  # of the intervals, that are the interval itself
 EXPECTED: Final = (0.4, 2.5)  # dips per period that are dips of that period
 
@@ -65,6 +68,8 @@ def _regular(body: Samples, starts: Ints, lengths: NDArray[np.float64]) -> tuple
     times = np.round(between / interval)
     near = abs(between - np.maximum(times, 1) * interval) <= NEAR * interval
     enough = near.mean() >= OFTEN and (near & (times == 1)).mean() >= ONCE
+    at = body.time[starts[kept]]
+    enough &= max(at[0] - body.time[0], body.time[-1] - at[-1]) / 1e9 <= REST * interval
     return kept, interval if enough and interval >= LEAST_SAMPLES * body.interval_s else None
 
 

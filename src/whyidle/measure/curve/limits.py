@@ -20,6 +20,7 @@ from whyidle.model.measurement import Measurement
 POWER_CAP: Final = 0x4
 THERMAL: Final = 0x8 | 0x20 | 0x40 | 0x80  # hardware, software thermal, hardware thermal, power brake
 BUSY: Final = 1.0  # percent
+LOWERED: Final = 0.95  # of the highest limit that is known: within 5% it is the same (see hw.power_cap)
 FLAG: Final = 0.0  # percent of the past second: held back at all (a flag is 0 or 100)
 
 
@@ -38,15 +39,36 @@ def measure(shapes: Sequence[Shape]) -> Iterator[Measurement]:
     clocks = [share for one in shapes if (share := _clock(one)) is not None]
     if clocks:
         yield Measurement("clock_share", max(min(*clocks, 1.0), 0.0))
-    limits = [
-        float(now) / float(usual)
-        for one in shapes
-        if isinstance(now := one.gpu.facts.get("power_limit_w"), int | float)
-        and isinstance(usual := one.gpu.facts.get("power_limit_default_w"), int | float)
-        and usual > 0
-    ]
+    limits = list(_limits(shapes))
     if limits:
         yield Measurement("power_limit_share", min(limits))
+
+
+def _limits(shapes: Sequence[Shape]) -> Iterator[float]:
+    """Yield each GPU's power limit of its default; where that is not told, of the highest that is known, if lower.
+
+    Higher ones are those of the same GPU at another time, and of the others of its model.
+    """
+    levels = [(one, level, top) for one in shapes for level, top in [_power_limit(one)] if level > 0]
+    highest: dict[object, float] = {}
+    for one, _, top in levels:
+        model = one.gpu.facts.get("name", "")
+        highest[model] = max(highest.get(model, 0.0), top)
+    for one, level, _ in levels:
+        usual = one.gpu.facts.get("power_limit_default_w")
+        if isinstance(usual, int | float) and usual > 0:
+            yield level / float(usual)
+        elif (share := level / highest[one.gpu.facts.get("name", "")]) < LOWERED:
+            yield share
+
+
+def _power_limit(one: Shape) -> tuple[float, float]:
+    """Return a GPU's power limit in W, the mean while it is busy, and the highest that it ever has; 0 if unknown."""
+    told = one.gpu.facts.get("power_limit_w")
+    if isinstance(told, int | float):
+        return float(told), float(told)
+    series, busy = one.gpu.counters.get("power_limit_w"), _while_busy(one, "power_limit_w")
+    return (float(busy.mean()), float(np.nanmax(series.value))) if series is not None and len(busy) else (0.0, 0.0)
 
 
 def _while_busy(one: Shape, name: str) -> Floats64:

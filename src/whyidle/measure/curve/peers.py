@@ -46,6 +46,7 @@ class Lag:
     peers: float
     windows_share: float
     slow_share: float = 0.0  # of the curve, that a lower clock takes at most
+    gpus: int = 1  # that are apart like this one
 
 
 def aligned(shapes: Sequence[Shape]) -> list[Shape]:
@@ -94,37 +95,39 @@ def lagging(shapes: Sequence[Shape]) -> Lag | None:
         return None
     apart = _apart(means[:, told], POINTS, PAIR)
     if apart is not None:
-        row, share = apart
+        rows, share = apart
         means = means[:, told]
-        _blame(together, means, row)
-        value, peers = float(means[row].mean()), float(np.median(np.delete(means, row, axis=0), axis=0).mean())
-        return Lag(together[row], "utilization", value, peers, share)
+        _blame(together, means, rows)
+        value, peers = float(means[rows[0]].mean()), float(np.median(np.delete(means, rows, axis=0), axis=0).mean())
+        return Lag(together[rows[0]], "utilization", value, peers, share, gpus=len(rows))
     return _slower(together, means, edges)
 
 
-def _apart(means: Matrix, least: float, pair: float, *, below: bool = False) -> tuple[int, float] | None:
-    """Return the row that is furthest from the median in most windows, and in how many; None where none is."""
+def _apart(means: Matrix, least: float, pair: float, *, below: bool = False) -> tuple[list[int], float] | None:
+    """Return the row that is furthest from the median in most windows and those as low, and in how many it is."""
     off = means - np.median(means, axis=0)
     if len(means) == 2:
         bound = np.full(means.shape[1], pair / 2)
         off = np.minimum(off, 0)  # of two the one with less is told
     else:
         bound = np.maximum(least, SPREAD * np.median(abs(off), axis=0))
-    shares = np.maximum((off < -bound).mean(axis=1), 0 if below else (off > bound).mean(axis=1))
+    lower = (off < -bound).mean(axis=1)
+    shares = np.maximum(lower, 0 if below else (off > bound).mean(axis=1))
     often = np.flatnonzero(shares >= MOSTLY)
     if not len(often):
         return None
     row = int(often[np.argmax(abs(off[often].mean(axis=1)))])
-    return row, float(shares[row])
+    alike = [int(i) for i in often if i != row and lower[row] >= MOSTLY and lower[i] >= MOSTLY]
+    return [row, *alike], float(shares[row])
 
 
-def _blame(together: Sequence[Shape], means: Matrix, row: int) -> None:
-    """Move idle time to `lag`: of the GPU that is less busy, else of those that wait for the one that never does."""
+def _blame(together: Sequence[Shape], means: Matrix, rows: Sequence[int]) -> None:
+    """Move idle time to `lag`: of the GPUs that are less busy, else of those that wait for the one that never does."""
     average = means.mean(axis=1)
-    others = float(np.median(np.delete(average, row)))
-    rows = [row] if average[row] < others else [i for i in range(len(together)) if i != row]
-    for i in rows:
-        reference = others if i == row else float(average[row])
+    others, first = float(np.median(np.delete(average, rows))), float(average[rows[0]])
+    late = first < others
+    for i in rows if late else [i for i in range(len(together)) if i not in rows]:
+        reference = others if late else first
         _move(together[i], max(reference - float(average[i]), 0.0) / 100 * together[i].samples.total_s)
 
 
@@ -154,13 +157,14 @@ def _slower(together: Sequence[Shape], means: Matrix, edges: Floats64) -> Lag | 
         apart = _apart(values, relative * level, 2 * relative * level, below=True) if level > 0 else None
         if apart is None:
             continue
-        row, share = apart
-        value, peers = float(values[row].mean()), float(np.median(np.delete(values, row, axis=0)))
+        rows, share = apart
+        row = rows[0]
+        value, peers = float(values[row].mean()), float(np.median(np.delete(values, rows, axis=0)))
         busy = float(means[row, loaded].mean()) / 100
         slow = (
             max(1 - (max(value, 0.0) / peers) ** SPEED[name], 0.0) * busy * float(loaded.mean()) if peers > 0 else 0.0
         )
-        return Lag(together[row], WORDS[name], value, peers, share, slow)
+        return Lag(together[row], WORDS[name], value, peers, share, slow, len(rows))
     return None
 
 

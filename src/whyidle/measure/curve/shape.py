@@ -6,7 +6,7 @@ is too little to have a shape. The parts are seconds of idle time, and their sum
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -25,7 +25,7 @@ SETTLED: Final = 5  # samples, half of which work, once the GPU works for long
 SHIFT: Final = 10.0  # points of utilization: the least other level
 STEADY: Final = 8.0  # points, standard deviation (method 3.2: flat)
 LOW: Final = 70.0  # percent, 95th percentile: never above it is low (SageMaker's profiler)
-BELOW: Final = 90.0  # percent, median: steady below it idles a tenth of the time and more
+BELOW: Final = 95.0  # percent: what is below it idles 5% of the time and more, which is a finding (model.finding)
 WIDE: Final = 30.0  # points from the 5th to the 95th percentile: goes up and down
 HELD_BYTES: Final = 1e9  # a desktop or an idle context holds 0.1 to 0.6 GB
 HELD_PERCENT: Final = 5.0  # of memory
@@ -100,7 +100,10 @@ def _ends(found: Shape) -> None:
         return
     run = int(np.clip(len(busy) // 60, 1, SETTLED))
     ahead = np.convolve(works, np.ones(run), "full")[run - 1 :] * 2 >= run
-    first = int(np.argmax(works & ahead)) if (works & ahead).any() else int(np.argmax(works))
+    if not (works & ahead).any():  # blips: it never works for long
+        found.low, found.high, found.held = 0, 0, _held(found.gpu, busy, 0)
+        return
+    first = int(np.argmax(works & ahead))
     last = len(busy) - int(np.argmax(works[::-1]))
     starts, ends = runs(~works[first:last])
     total = np.concatenate(([0.0], np.cumsum(busy.seconds, dtype=np.float64)))
@@ -133,22 +136,23 @@ def _between(found: Shape, idle: np.ndarray, step_s: float | None) -> None:
     """Part the idle time between start and end."""
     body = found.body
     value, left = body.value, np.ones(len(body), bool)
-    low, middle, high = levels(value)
-    found.spread = (low, middle, high, float(value.std()))
     found.dips, found.period = look(body, step_s)
     if found.dips:
         found.parts["dip"] = float(idle[found.dips.mask].sum(dtype=np.float64))
         left = ~found.dips.mask
     rest, cost = value[left], idle[left]
-    if len(rest) >= LEAST and (moved := change(rest, SHIFT)):
+    if len(rest):
+        found.spread = (*levels(rest), float(rest.std()))
+    if len(rest) >= LEAST and (moved := change(rest, SHIFT)) and min(moved.before, moved.after) >= ZERO:
         better, lower = max(moved.before, moved.after), np.zeros(len(rest), bool)
         lower[moved.at :] = moved.after < moved.before
         lower[: moved.at] = moved.before < moved.after
+        lower |= moved.gradual
         beyond = np.clip(better - rest, 0, None) / 100 * body.seconds[left] * lower
         beyond = np.minimum(beyond, cost)
         found.parts["change"] = float(beyond.sum(dtype=np.float64))
         place = int(np.flatnonzero(left)[moved.at])
-        found.change = Change(place, moved.before, moved.after)
+        found.change = replace(moved, at=place)
         cost = cost - beyond
         rest = np.clip(rest + lower * abs(moved.after - moved.before), 0, 100)  # as if it had not shifted
     found.parts[_kind(rest)] += float(cost.sum(dtype=np.float64))
@@ -161,6 +165,7 @@ def _kind(rest: np.ndarray) -> str:
     low, middle, high = levels(rest)
     if high < LOW:
         return "flat"
-    if float(rest.std()) < STEADY or high - low < WIDE:
-        return "flat" if middle < BELOW else "rest"
-    return "fluctuating"
+    steady, idles = float(rest.std()) < STEADY, float(rest.mean(dtype=np.float64)) < BELOW
+    if steady or (high - low < WIDE and middle < BELOW):
+        return "flat" if idles else "rest"
+    return "fluctuating" if high - low >= WIDE or idles else "rest"  # pauses of less than 5% of the samples

@@ -13,6 +13,8 @@ from whyidle.model.measurement import Measurement
 
 AGREES: Final = 0.05  # of the interval (method 3.2)
 MULTIPLES: Final = 3  # of a known interval, that a dip's may be: more agree by chance
+WHOLE_STEPS: Final = 1.5  # intervals: a longer step is sampled more than once
+SAME_PART: Final = 0.5  # of a step, by which samples have to move through it
 FIRST: Final = 4  # logged steps, from which the first is dropped: it compiles and warms up
 
 
@@ -45,6 +47,9 @@ def measure(steps: Sequence[Series]) -> Iterator[Measurement]:
     count = _count(steps)
     if count:
         yield Measurement("curve_steps", count)
+    every = _every(steps)
+    if every:
+        yield Measurement("curve_log_every", every)
     share = _data_wait(steps, times)
     if share is not None:
         yield Measurement("curve_data_wait_share", share)
@@ -56,6 +61,30 @@ def _count(steps: Sequence[Series]) -> int:
     counted = [int(values.max() - values.min()) + 1 for values in numbers if (np.diff(values) > 0).all()]
     lines = [len(known(one)) for one in steps if one.name in ("step_time_s", "data_wait_s")]
     return max([*counted, *lines], default=0)
+
+
+def same_part(steps: Sequence[Series], interval_s: float, seconds: float) -> bool:
+    """Say whether regular samples see the same part of every step, so that their mean is not that of steps.
+
+    That is so where steps take an interval, or a whole part of it, and neither the difference nor how steps vary moves
+    the sample through half a step in this time (a random walk: deviation times the root of the number of steps).
+    """
+    columns = [values for one in steps if one.name == "step_time_s" and len(values := _steady(known(one)))]
+    step = step_time(steps)
+    if not step or interval_s <= 0 or step > WHOLE_STEPS * interval_s:
+        return False
+    values = np.concatenate(columns)
+    count = seconds / step
+    moved = abs(1 / step - round(interval_s / step) / interval_s) * seconds
+    spread = float(np.std(values)) / step * np.sqrt(count)
+    return moved < SAME_PART and spread < SAME_PART
+
+
+def _every(steps: Sequence[Series]) -> float:
+    """Return how many steps there are from one that is logged to the next, median of all logs; 0 where none is told."""
+    between = [np.diff(known(one)) for one in steps if one.name == "step"]
+    forward = np.concatenate([column[column > 0] for column in between]) if between else np.empty(0)
+    return float(np.median(forward)) if len(forward) else 0.0
 
 
 def _data_wait(steps: Sequence[Series], times: Sequence[Series]) -> float | None:

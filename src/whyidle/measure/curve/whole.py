@@ -11,17 +11,16 @@ import numpy as np
 
 from whyidle.measure.curve import steps
 from whyidle.measure.curve.activity import activity
-from whyidle.measure.curve.change import Change, change
 from whyidle.measure.curve.gpus import Recorded
-from whyidle.measure.curve.peers import RELATIVE, SPEED, WORDS, Lag
-from whyidle.measure.curve.samples import at, samples
+from whyidle.measure.curve.peers import Lag
+from whyidle.measure.curve.samples import samples
 from whyidle.measure.curve.shape import LEAST, PARTS, ZERO, Shape
+from whyidle.measure.curve.shifts import changes
 from whyidle.model.evidence import Series, Value
 from whyidle.model.finding import Location
 from whyidle.model.measurement import Measurement
 
-SLOWED = 0.1  # of the level: the least shift of a clock or of power that is told (judgement)
-LOADED = 50.0  # percent: an idle GPU lowers its clock by itself
+EVEN = 0.05  # of the interval, that half of the samples come early or late at most
 
 
 def whole(shapes: Sequence[Shape], told: Recorded, lag: Lag | None, together: float | None) -> Iterator[Measurement]:
@@ -46,15 +45,23 @@ def whole(shapes: Sequence[Shape], told: Recorded, lag: Lag | None, together: fl
     alike = {one.gpu.clock for one in shapes} == {shapes[0].gpu.clock}
     yield Measurement("curve_s", (end - start) / 1e9 if alike else max(one.samples.total_s for one in shapes))
     yield Measurement("curve_interval_s", float(np.median([i for one in shapes if (i := one.samples.interval_s)])))
+    if any(steps.same_part(told.steps, one.samples.interval_s, one.samples.total_s) for one in shapes if _even(one)):
+        yield Measurement("curve_same_part", True)
     shaped = [one for one in shapes if len(one.samples) >= LEAST]
     if shaped:
         yield from _parts(shapes, total)
         yield from _ends(shaped)
         yield from _dips(shaped, told)
         yield from _levels(shaped)
-        yield from _changes(shaped, total, told.origin)
+        yield from changes(shaped, total, told.origin)
         yield from _hollow(shaped, total)
         yield from _lagging(shaped, lag, together)
+
+
+def _even(one: Shape) -> bool:
+    """Say whether samples come so evenly that they do not move through a step by themselves."""
+    spacing = np.diff(one.samples.time) / 1e9
+    return len(spacing) > 0 and float(np.median(abs(spacing - one.samples.interval_s))) < EVEN * one.samples.interval_s
 
 
 def _each(shapes: Sequence[Shape]) -> Iterator[Measurement]:
@@ -149,59 +156,16 @@ def _dips(shapes: Sequence[Shape], told: Recorded) -> Iterator[Measurement]:
 
 
 def _levels(shapes: Sequence[Shape]) -> Iterator[Measurement]:
-    """Yield how high utilization is, and how it spreads: medians of the GPUs."""
-    spreads = [one.spread for one in shapes if one.spread]
+    """Yield how high utilization is, and how it spreads: medians of the GPUs that idle so, else of all."""
+    moving = [one for one in shapes if one.parts["flat"] + one.parts["fluctuating"] > 0]
+    spreads = [one.spread for one in moving or shapes if one.spread]
+    flat = sum(one.parts["flat"] > 0 for one in shapes)
+    if flat:
+        yield Measurement("curve_flat_gpus", flat)
     if spreads:
         names = ("curve_p05_share", "curve_level_share", "curve_p95_share", "curve_spread_share")
         for name, value in zip(names, np.median(np.array(spreads), axis=0), strict=True):
             yield Measurement(name, float(value) / 100)
-
-
-def _changes(shapes: Sequence[Shape], total: float, origin: int) -> Iterator[Measurement]:
-    """Yield shifts: of utilization, else of clock or power under load, of the GPU that loses most by it."""
-    slowed = [(one, *found) for one in shapes if (found := _slowed(one)) is not None]
-    yield Measurement("curve_slowed_share", sum(item[3] for item in slowed) / total)
-    shifted = [one for one in shapes if one.change]
-    idle = max((one.parts["change"] for one in shifted), default=0.0)
-    counter, at_ns, moved, worst = "none", origin, Change(0, 0.0, 0.0), shapes[0]
-    if slowed and max(item[3] for item in slowed) >= idle:
-        worst, counter, moved, _, at_ns = max(slowed, key=lambda item: item[3])
-    elif shifted:
-        worst = max(shifted, key=lambda one: one.parts["change"])
-        assert worst.change
-        counter, moved = "utilization", worst.change
-        at_ns = int(worst.body.time[moved.at])
-    seconds = (at_ns - int(worst.samples.time[0])) / 1e9
-    place = Location(worst.gpu.path, device=worst.gpu.device, start_s=max(seconds, 0.0), name=worst.gpu.subject)
-    yield Measurement("curve_change_counter", counter, locations=(place,) if counter != "none" else ())
-    if counter != "none":
-        yield Measurement("curve_change_s", max(seconds, 0.0))
-        yield Measurement("curve_change_from", moved.before)
-        yield Measurement("curve_change_to", moved.after)
-
-
-def _slowed(one: Shape) -> tuple[str, Change, float, int] | None:
-    """Return how clock, else power, shifts while a GPU is busy: counter, levels, s lost at most, when; or None."""
-    body = one.body
-    loaded = body.value >= LOADED
-    if int(loaded.sum()) < LEAST:
-        return None
-    time, seconds = body.time[loaded], body.seconds[loaded]
-    utilized = body.value[loaded].astype(np.float64) / 100 * seconds
-    for name in RELATIVE:
-        series = one.gpu.counters.get(name)
-        if series is None or not np.isfinite(series.value).any():
-            continue
-        value = at(series, time, 3 * body.interval_s)
-        known = np.isfinite(value)
-        level = float(np.median(value[known])) if known.any() else 0.0
-        moved = change(value[known].astype(np.float32), max(SLOWED, RELATIVE[name]) * max(level, 1.0))
-        if moved is None or max(moved.before, moved.after) <= 0:
-            return None  # clocks are known not to shift: power then follows what runs
-        lower = utilized[known][moved.at :] if moved.after < moved.before else utilized[known][: moved.at]
-        factor = max(min(moved.before, moved.after), 0.0) / max(moved.before, moved.after)
-        return WORDS[name], moved, float(lower.sum()) * (1 - factor ** SPEED[name]), int(time[known][moved.at])
-    return None
 
 
 def _hollow(shapes: Sequence[Shape], total: float) -> Iterator[Measurement]:
@@ -233,6 +197,7 @@ def _lagging(shapes: Sequence[Shape], lag: Lag | None, together: float | None) -
             ("curve_lag_value", lag.value),
             ("curve_lag_peers", lag.peers),
             ("curve_lag_windows_share", lag.windows_share),
+            ("curve_lag_gpus", lag.gpus),
         )
     if lag is None or lag.counter != "utilization":
         yield Measurement("curve_lag_slow_share", lag.slow_share if lag else 0.0)

@@ -20,7 +20,8 @@ class DataWait(Rule):
     shows how long the GPU idles, no more than that.
 
     ## When to ignore it
-    Only the first steps of an epoch wait for their data: that is `input.worker_startup`.
+    Only some steps wait: the first of each epoch (`input.worker_startup`), or one in as many as there are workers. A
+    log of every tenth step then shows more or less of it than there is.
     """
 
     needs = (("curve_data_wait_share",),)
@@ -35,7 +36,7 @@ class DataWait(Rule):
         step = f" of {m.number('curve_step_time_s'):.3g} s" if "curve_step_time_s" in m else ""
         usual = (
             "input.workers_zero", "input.workers_too_few", "input.cpu_transform", "input.storage", "input.no_overlap",
-            "input.batch_granularity", "host.cpu_quota",
+            "input.batch_granularity", "input.worker_startup", "host.cpu_quota",
         )  # fmt: skip
         first = ("input.storage",) if m.get("curve_io_wait_share", 0.0) >= self.slow_disk else ()
         yield from self.finding(

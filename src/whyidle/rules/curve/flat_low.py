@@ -16,7 +16,7 @@ class FlatLow(Rule):
     steps of less than a few samples wait for data each.
 
     ## How we know
-    Utilization is steady below 90%, or 95% of its samples are below 70% (SageMaker's profiler has that limit), and it
+    Utilization is steady below 95%, or 95% of its samples are below 70% (SageMaker's profiler has that limit), and it
     does not fall to zero regularly. Waits in steps that are shorter than the time between samples average out to such
     a level, so that a curve cannot tell a slow host from late batches: a step timer or a trace does.
 
@@ -25,7 +25,15 @@ class FlatLow(Rule):
     """
 
     needs = (("curve_flat_share", "curve_level_share"),)
-    uses = ("curve_spread_share", "curve_p95_share", "curve_step_time_s", "curve_interval_s", *settle.READ)
+    uses = (
+        "curve_spread_share",
+        "curve_p95_share",
+        "curve_step_time_s",
+        "curve_interval_s",
+        "curve_flat_gpus",
+        "curve_gpus",
+        *settle.READ,
+    )
 
     steady = Threshold(0.08, "utilization", source="method 3.2: a standard deviation below 8 points is flat")
     vague = Threshold(0.7, "of confidence", source="judgement: the level itself moves")
@@ -34,8 +42,10 @@ class FlatLow(Rule):
         lost, spread = m.number("curve_flat_share"), m.get("curve_spread_share", 0.0)
         steady = spread < self.steady
         level = f"stays at about {m.number('curve_level_share'):.0%}"
+        low, all_ = round(m.get("curve_flat_gpus", 1.0)), round(m.get("curve_gpus", 1.0))
+        of = f" of {low} of {all_} GPUs" if low < all_ else ""
         yield from self.finding(
-            f"Utilization {level if steady else 'stays low'} without longer pauses: idle {lost:.0%} of the curve.",
+            f"Utilization{of} {level if steady else 'stays low'} without longer pauses: idle {lost:.0%} of the curve.",
             lost_share=lost,
             confidence=settle.sure(m, 1.0 if steady else self.vague),
             seen=f"median {m.number('curve_level_share'):.0%}, standard deviation {spread * 100:.0f} points"

@@ -16,10 +16,10 @@ class Fluctuating(Rule):
     remote storage that is fast and slow, garbage collection, validation now and then.
 
     ## How we know
-    The samples spread by 30 points and more from the lowest 5% to the highest 5%, which are above 70%, and no period
-    is accepted. SageMaker's profiler asks for below 10% and above 70%. Steps that are a little shorter or longer than
-    the time between samples look the same if the GPU counts over less than that, so that "without a rhythm" is only
-    said of what the samples can show.
+    The samples spread by 30 points and more from the lowest 5% to the highest 5%, which are above 70% (SageMaker's
+    profiler asks for below 10% and above 70%), or fewer of them are so low that 5% of the time is idle all the same;
+    and no period is accepted. Steps that are a little shorter or longer than the time between samples look the same if
+    the GPU counts over less than that, so that "without a rhythm" is only said of what the samples can show.
 
     ## When to ignore it
     The job serves requests that come at random, and has to be there for them.
@@ -35,7 +35,7 @@ class Fluctuating(Rule):
         lost = m.number("curve_fluctuating_share")
         usual = (
             "input.cpu_transform", "input.workers_too_few", "input.storage", "dist.length_imbalance", "host.gc_pause",
-            "pause.evaluation", "rl.env_bound", "sync.scalar_read",
+            "pause.evaluation", "rl.env_bound", "sync.scalar_read", "input.worker_startup",
         )  # fmt: skip
         first = ("input.storage",) if m.get("curve_io_wait_share", 0.0) >= self.slow_disk else ()
         yield from self.finding(

@@ -25,7 +25,7 @@ class Hollow(Rule):
     """
 
     needs = (("curve_hollow_share", "curve_sm_active_share"), ("curve_hollow_share", "curve_tensor_active_share"))
-    uses = ("curve_sm_active_share", "curve_tensor_active_share", "curve_dram_active_share", *settle.READ)
+    uses = ("curve_sm_active_share", "curve_tensor_active_share", "curve_dram_active_share", "curve_gpus", *settle.READ)
 
     most = Threshold(0.2, "of curve", source="xprof's limit for high: less of the time is not the job's state")
     idle_sm = Threshold(0.5, "of cycles", source="DCGM's documentation: below 0.5 SM activity is likely ineffective")
@@ -59,10 +59,12 @@ class Hollow(Rule):
 
     def _candidates(self, m: Measurements, sm: float) -> tuple[str, ...]:
         """Return the rules that look like this, the likeliest first."""
+        several = m.get("curve_gpus", 1.0) > 1  # collectives spin on few multiprocessors
+        network = ("dist.net_socket", "dist.exposed", "dist.bucket_overlap") if several else ()
         if sm < self.idle_sm:
-            return ("compute.underfilled", "host.launch_bound", "dist.straggler", "dist.bucket_overlap")
+            return ("compute.underfilled", "host.launch_bound", "dist.straggler", *network)
         first = ("compute.channels_last",) if m.get("curve_dram_active_share", 0.0) >= self.memory else ()
-        return (*first, "compute.fp32_no_tensorcore", "compute.misaligned_dims", "dist.straggler")
+        return (*first, "compute.fp32_no_tensorcore", "compute.misaligned_dims", "dist.straggler", *network)
 
     cases = (
         Fires(

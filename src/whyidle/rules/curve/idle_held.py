@@ -27,22 +27,26 @@ class IdleHeld(Rule):
     """
 
     needs = (("curve_held_share", "curve_held_s"),)
-    uses = ("curve_held_known", "curve_held_memory_share", *live.NEEDS, *live.READ, *settle.READ)
+    uses = ("curve_held_known", "curve_held_memory_share", "curve_gpus", *live.NEEDS, *live.READ, *settle.READ)
 
+    least = Threshold(60, "s", source="method 3.2: a minute of zeros; in less a job may load, save or evaluate")
     unknown = Threshold(0.5, "of confidence", source="judgement: the job may have ended before the recording did")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         if "live_s" in m:
             yield from self._now(m)
             return
+        if m.number("curve_held_s") < self.least:
+            return
         lost, known = m.number("curve_held_share"), bool(m.get("curve_held_known", 0.0))
         held = "held, and does" if known else "left doing"
         memory = f", {m.number('curve_held_memory_share'):.0%} of its memory in use" if self._memory(m) else ""
+        lasts = settle.span(m.number("curve_held_s"))
         yield from self.finding(
-            f"A GPU is {held} nothing for {m.number('curve_held_s'):.0f} s to the end, {lost:.0%} of the curve.",
+            f"{self._who(m)} is {held} nothing for {lasts} to the end, {lost:.0%} of the curve.",
             lost_share=lost,
             confidence=settle.sure(m, 1.0 if known else self.unknown, logged=known),
-            seen=f"{m.number('curve_held_s'):.0f} s below 5% utilization at the end"
+            seen=f"{lasts} below 5% utilization at the end"
             + (memory if known else "; whether something holds the GPU was not recorded"),
             locations=m.one("curve_held_share").locations,
             fixes=(settle.by_trace("what the process that holds it waits for"),),
@@ -66,6 +70,11 @@ class IdleHeld(Rule):
             candidates=("dist.straggler", "pause.checkpoint_sync", "input.storage"),
         )
 
+    def _who(self, m: Measurements) -> str:
+        place = m.one("curve_held_share").locations
+        named = m.get("curve_gpus", 1.0) > 1 and place and place[0].name
+        return f"{place[0].name}" if named else "A GPU"
+
     def _memory(self, m: Measurements) -> bool:
         return "curve_held_memory_share" in m
 
@@ -87,5 +96,6 @@ class IdleHeld(Rule):
             live_s=15.0,
         ),
         Silent("a job that runs and computes", curve_held_share=0.0, curve_held_s=0.0, live_s=15.0),
+        Silent("ten zeros", curve_held_share=1.0, curve_held_s=10.0, curve_samples=10),
         Silent("it works to the end", curve_held_share=0.0, curve_held_s=0.0, curve_samples=600),
     )

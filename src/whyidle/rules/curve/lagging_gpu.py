@@ -28,7 +28,7 @@ class LaggingGpu(Rule):
     needs = (("curve_lag_share", "curve_lag_gpu", "curve_lag_counter"), ("curve_lag_slow_share", "curve_lag_gpu"))
     uses = (
         "curve_lag_share", "curve_lag_slow_share", "curve_lag_counter", "curve_lag_value", "curve_lag_peers",
-        "curve_lag_windows_share", *settle.READ,
+        "curve_lag_windows_share", "curve_lag_gpus", "throttle_power_share", "throttle_thermal_share", *settle.READ,
     )  # fmt: skip
     busy = ("curve_lag_slow_share",)
 
@@ -40,18 +40,24 @@ class LaggingGpu(Rule):
             counter = str(m.one("curve_lag_counter").value)
         clocks = counter != "utilization"
         place = m.one("curve_lag_gpu").locations
+        others = round(m.get("curve_lag_gpus", 1.0)) - 1
+        who = f"{gpu} and {others} more are apart from their" if others > 0 else f"{gpu} is apart from its"
         yield from self.finding(
-            f"{gpu} is apart from its peers in {counter}, which costs up to {lost:.0%} of the curve.",
+            f"{who} peers in {counter}, which costs up to {lost:.0%} of the curve.",
             lost_share=lost,
             confidence=settle.sure(m, m.get("curve_lag_windows_share", 0.5)),
             seen=f"{counter} {m.get('curve_lag_value', 0.0):.4g} against {m.get('curve_lag_peers', 0.0):.4g} of its "
             f"peers, in {m.get('curve_lag_windows_share', 0.0):.0%} of the time",
             locations=place,
             fixes=(settle.by_clocks("what holds it down") if clocks else settle.by_trace("all ranks together"),),
-            candidates=("hw.power_cap", "hw.thermal", "dist.straggler", "hw.gpu_shared")
+            candidates=(*self._reasons(m), "dist.straggler", "hw.gpu_shared")
             if clocks
             else ("dist.straggler", "dist.input_straggler", "dist.length_imbalance", "hw.thermal", "hw.power_cap"),
         )
+
+    def _reasons(self, m: Measurements) -> tuple[str, str]:
+        hotter = m.get("throttle_thermal_share", 0.0) > m.get("throttle_power_share", 0.0)
+        return ("hw.thermal", "hw.power_cap") if hotter else ("hw.power_cap", "hw.thermal")
 
     cases = (
         Fires(

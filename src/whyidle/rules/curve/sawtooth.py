@@ -10,7 +10,7 @@ from whyidle.rules.curve import settle
 _EVENTS = {"checkpoint": "pause.checkpoint_sync", "evaluation": "pause.evaluation"}
 _DATA = (
     "input.workers_too_few", "input.workers_zero", "input.cpu_transform", "input.no_overlap", "input.storage",
-    "rl.env_bound", "pause.evaluation", "sync.scalar_read",
+    "rl.env_bound", "pause.evaluation", "sync.scalar_read", "input.worker_startup",
 )  # fmt: skip
 _PAUSES = (
     "pause.checkpoint_sync", "pause.evaluation", "input.worker_startup", "input.no_overlap", "rl.env_bound",
@@ -54,7 +54,9 @@ class Sawtooth(Rule):
         alias = "curve_alias_period_s" in m and "curve_period_s" not in m
         margin = m.get("curve_period_score", self.certain) / self.certain
         every = m.number("curve_dip_interval_s")
-        often = f"about every {every:.3g} s" if not alias else f"every {every:.3g} s, or in steps too short to see"
+        often = (
+            f"about every {settle.span(every)}" if not alias else f"every {every:.3g} s, or in steps too short to see"
+        )
         yield from self.finding(
             f"Utilization falls to zero {often}, which costs {lost:.0%} of the curve.",
             lost_share=lost,
@@ -66,7 +68,7 @@ class Sawtooth(Rule):
         )
 
     def _seen(self, m: Measurements, event: str, alias: bool) -> str:
-        said = f"{m.get('curve_dips', 0.0):.0f} dips below 10% of {m.get('curve_dip_s', 0.0):.3g} s"
+        said = f"{m.get('curve_dips', 0.0):.0f} dips below 10% of {settle.span(m.get('curve_dip_s', 0.0))}"
         if "curve_period_score" in m:
             said += f", autocorrelation {m.number('curve_period_score'):.2f}"
         if m.get("curve_gpus", 1.0) > 1 and m.get("curve_together_share", 0.0) >= self.together:

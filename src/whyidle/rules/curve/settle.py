@@ -11,7 +11,9 @@ from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
 
 MOST = Threshold(0.6, "probability", source="judgement: many causes have one shape, which is all that a curve shows")
-ENOUGH = Threshold(300, "samples", source="judgement: five minutes at 1 Hz hold tens of steps of most jobs")
+ENOUGH = Threshold(
+    60, "samples", source="the board of curves: shapes of so many are there as often as those of thousands"
+)
 FEWEST = Threshold(0.25, "of confidence", source="judgement: what ten samples leave of it")
 LOGGED = Threshold(1.0, "of confidence", source="the trainer's own log names an event at that time or interval")
 ALONE = Threshold(0.8, "of confidence", source="judgement: nothing but the curve tells of it")
@@ -29,6 +31,14 @@ def sure(m: Measurements, margin: float = 1.0, *, logged: bool = False) -> float
     """
     samples = min(max(m.get("curve_samples", 0.0) / ENOUGH, FEWEST), 1.0)
     return float(MOST * samples * min(max(margin, 0.0), 1.0) * (LOGGED if logged else ALONE))
+
+
+def span(seconds: float) -> str:
+    """Return a time as a person says it: "33 s", "8.5 min", "24 h"."""
+    for unit, size, least in (("h", 3600.0, 7200.0), ("min", 60.0, 300.0)):
+        if seconds >= least:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def by_trace(what: str) -> Fix:

@@ -33,10 +33,10 @@ class Startup(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost = m.number("curve_startup_share")
         yield from self.finding(
-            f"The GPU does nothing for the first {m.number('curve_startup_s'):.0f} s, {lost:.0%} of the curve.",
+            f"The GPU does nothing for the first {settle.span(m.number('curve_startup_s'))}, {lost:.0%} of the curve.",
             lost_share=lost,
             confidence=settle.sure(m, self.clear),
-            seen=f"{m.number('curve_startup_s'):.0f} s below 5% utilization before the GPU first works",
+            seen=f"{settle.span(m.number('curve_startup_s'))} below 5% utilization before the GPU first works",
             locations=m.one("curve_startup_share").locations,
             fixes=(settle.by_trace("what the job does before its first step"),),
             candidates=("pause.startup", "compile.recompile", "input.worker_startup", "input.storage"),

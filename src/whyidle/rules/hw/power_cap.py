@@ -70,7 +70,11 @@ class PowerCap(Rule):
             seen=(
                 f"lowered for power in {m.number('throttle_power_share'):.0%} of the busy samples, the clock at "
                 f"{m.number('clock_share'):.0%} of its maximum"
-                + (f", the limit set to {limit:.0%} of its default" if "power_limit_share" in m else "")
+                + (
+                    f", the limit at {limit:.0%} of its default, or the highest known"
+                    if "power_limit_share" in m
+                    else ""
+                )
             ),
             locations=m.one("throttle_power_share").locations,
             fixes=(
