@@ -220,3 +220,13 @@ def test_samples_that_come_with_every_step_see_the_same_part_of_it(step_s, devia
     if not judged:
         assert not report.healthy
         assert "all see the same part of it" in report.summary.verdict
+
+
+def test_a_rhythm_that_does_not_reach_zero_is_told():
+    report = judge(Run(curves=(curve(gpu(np.tile(np.r_[noisy(96, 50), noisy(55, 20)], 26))),)))
+    assert report.findings[0].message.startswith("Utilization goes up and down about every 70 s: idle 16%")
+
+
+def test_one_pause_of_all_gpus_is_one_finding():
+    report = judge(Run(curves=(curve(*(gpu(at(noisy(97, 1800, 1, i), 1200, 1500), device=i) for i in range(4))),)))
+    assert [finding.rule for finding in report.findings] == ["curve.correlated_dips"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.measure.curve.dips import DIP
-from whyidle.measure.curve.shape import LEAST, Shape
+from whyidle.measure.curve.shape import LEAST, Shape, kind_of
 from whyidle.model.evidence import Floats64, Ints
 
 WINDOWS: Final = 60  # at most, of five samples at least: noise of samples averages out, what lasts stays
@@ -198,6 +198,9 @@ def correlated(shapes: Sequence[Shape]) -> float | None:
                 one.parts[name] -= moved
                 one.parts["correlated"] += moved
                 if moved:
+                    left = one.parts[name]  # is that of the time between the dips
+                    one.parts[name] = 0.0
+                    one.parts[kind_of(one.body.value[~here])] += left
                     break
     return share
 

@@ -155,10 +155,10 @@ def _between(found: Shape, idle: np.ndarray, step_s: float | None) -> None:
         found.change = replace(moved, at=place)
         cost = cost - beyond
         rest = np.clip(rest + lower * abs(moved.after - moved.before), 0, 100)  # as if it had not shifted
-    found.parts[_kind(rest)] += float(cost.sum(dtype=np.float64))
+    found.parts[kind_of(rest)] += float(cost.sum(dtype=np.float64))
 
 
-def _kind(rest: np.ndarray) -> str:
+def kind_of(rest: np.ndarray) -> str:
     """Say how the idle time comes that is in no shape of its own."""
     if not len(rest):
         return "rest"

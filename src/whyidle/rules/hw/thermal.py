@@ -94,9 +94,14 @@ class Thermal(Rule):
                 f"{share:.1%} of the time{proviso(m)}"
             ),
             locations=m.one("slower_share").locations,
-            fixes=(self._fix(1 - min(share / max(m.get("gpu_busy_share", 1.0), share), 1.0)),),
+            fixes=(self._fix(1 - self._part(m, share)),),
             candidates=("hw.power_cap", "hw.gpu_shared"),
         )
+
+    def _part(self, m: Measurements, share: float) -> float:
+        """Return the part of the GPU's work that is lost, 0-1."""
+        work = max(m.get("gpu_busy_share", 1.0), share)
+        return min(share / work, 1.0) if work > 0 else 0.0
 
     def _fix(self, factor: float) -> Fix:
         return Fix(
