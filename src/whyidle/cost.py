@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.finding import Applied, Asked, Cost, Finding, Predicted, Report
+from whyidle.model.finding import Applied, Asked, Cost, Finding, Predicted, Report, rented
 from whyidle.model.hardware import ListPrice, list_price
 
 TARGETS = (0.6, 0.8, 0.95)
+SPLIT = "parts of a GPU (MIG)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def price(
     if listed is not None:
         usd_per_gpu_hour = listed.usd_per_gpu_hour
     source = listed.source if listed is not None else "your price"
-    count = gpus or report.run.world_size or len(report.summary.devices) or 1
+    count = gpus or report.run.world_size or rented(report.summary.devices) or 1
     hourly = (usd_per_gpu_hour or 0.0) * count
     if usd_per_gpu_hour is not None and (idle is not None or report.run.gpus):
         report = _saved(report, hourly)
@@ -121,6 +122,7 @@ def price(
         return _uncosted(report, "no cost: the GPU's idle time was not measured") if asked else report
     if usd_per_gpu_hour is None:
         names = ", ".join(gpu.name for gpu in report.run.gpus if gpu.name) or "a GPU whose name was not recorded"
+        names = SPLIT if _split(report) else names
         return _uncosted(report, f"no cost: no list price for {names}; give --price") if asked else report
     cost = Cost(
         usd_per_gpu_hour,
@@ -166,9 +168,15 @@ def _saved(report: Report, hourly: float) -> Report:
 
 
 def _listed(report: Report) -> ListPrice | None:
-    """Return the one list price that holds for every GPU seen."""
+    """Return the one list price that holds for every GPU seen; one that is split has none, whoever rents its parts."""
+    if _split(report):
+        return None
     prices = {list_price(gpu.name) for gpu in report.run.gpus}
     return prices.pop() if len(prices) == 1 else None
+
+
+def _split(report: Report) -> bool:
+    return any(device.instance for device in report.summary.devices)
 
 
 def _uncosted(report: Report, why: str) -> Report:

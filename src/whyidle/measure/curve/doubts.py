@@ -30,7 +30,7 @@ def warnings(told: Recorded, shapes: Sequence[Shape]) -> Iterator[str]:
     if gaps:
         worst = max(gaps, key=lambda one: one.samples.gap_s)
         yield (
-            f"{_names([one.gpu.subject for one in gaps])}: {worst.samples.gaps} gaps in the recording, "
+            f"{_names([one.gpu.subject for one in gaps])}: {_gaps(worst.samples.gaps)} in the recording, "
             f"{worst.samples.gap_s:.0f} s at most without a sample. Nothing is known of that time."
         )
     short = [one.gpu.subject for one in shapes if 1 < len(one.samples) < LEAST]
@@ -65,6 +65,10 @@ def contradictions(shapes: Sequence[Shape], measurements: Sequence[Measurement])
             f"The trainer's log says that nothing waits for data, and utilization falls to zero every "
             f"{float(m['curve_dip_interval_s']):.3g} s, when it saves: its timer does not cover checkpoints."
         )
+
+
+def _gaps(count: int) -> str:
+    return "a gap" if count == 1 else f"{count:,} gaps"
 
 
 def _names(subjects: Sequence[str]) -> str:

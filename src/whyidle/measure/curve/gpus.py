@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -13,6 +13,7 @@ from whyidle.model.evidence import Clock, Curve, Series, Value
 
 # Counters that are of a GPU also where a recording tells no device, since it has the mean of a host's GPUs.
 OF_GPU: Final = frozenset({"utilization_percent", "memory_used_percent", "memory_utilization_percent"})
+NAMED: Final = 3  # GPUs that a warning names
 UTILIZATION: Final = ("utilization_percent", "graphics_active_share")
 
 
@@ -52,12 +53,39 @@ _STEPS: Final = frozenset(
 _Place = tuple[str, int | None, str]
 
 
+def of_one_host(curves: Sequence[Curve]) -> tuple[Curve, ...]:
+    """Return the curves, those that name no host as of the only one that others name: DCGM does, nvidia-smi does not.
+
+    Else each GPU of a machine that two tools recorded would count as two. Where a GPU is not among those of that
+    host, or several hosts are named, nothing tells whose they are, and they stay apart.
+    """
+    devices: dict[str, set[int]] = {}
+    for one in (one for curve in curves for one in curve.series):
+        if one.device is not None:
+            devices.setdefault(one.node, set()).add(one.device)
+    nameless = devices.pop("", set())
+    if len(devices) != 1 or not nameless <= next(iter(devices.values())):
+        return tuple(curves)
+    (host,) = devices
+    return tuple(_named(curve, host) for curve in curves)
+
+
+def _named(curve: Curve, host: str) -> Curve:
+    """Return a curve with its nameless GPUs as those of a host."""
+    given = {one.subject: replace(one, node=host) for one in curve.series if one.device is not None and not one.node}
+    if not given:
+        return curve
+    series = (replace(one, node=host) if one.device is not None and not one.node else one for one in curve.series)
+    facts = (replace(f, subject=given[f.subject].subject if f.subject in given else f.subject) for f in curve.facts)
+    return replace(curve, series=tuple(series), facts=tuple(facts))
+
+
 def recorded(curves: Sequence[Curve]) -> Recorded:
     """Return the curves' counters by GPU, host and trainer. A series without a value is left out."""
     found: dict[_Place, dict[str, list[tuple[Series, Curve]]]] = {}
     hosts: list[Series] = []
     steps: list[Series] = []
-    warnings: list[str] = []
+    twice: dict[tuple[str, str], dict[str, str]] = {}
     for curve in curves:
         for one in curve.series:
             if not len(one.time) or one.pid is not None:
@@ -71,11 +99,11 @@ def recorded(curves: Sequence[Curve]) -> Recorded:
                 hosts.append(one)
     facts = _facts(curves)
     gpus = [
-        _gpu(place, found[place], facts, warnings)
+        _gpu(place, found[place], facts, twice)
         for place in sorted(found, key=lambda p: (p[0], -1 if p[1] is None else p[1], p[2]))
     ]
     starts = [int(one.time[0]) for gpu in gpus for one in gpu.counters.values()]
-    return Recorded(tuple(gpus), tuple(hosts), tuple(steps), min(starts, default=0), tuple(dict.fromkeys(warnings)))
+    return Recorded(tuple(gpus), tuple(hosts), tuple(steps), min(starts, default=0), tuple(_told(twice)))
 
 
 def _facts(curves: Iterable[Curve]) -> dict[str, dict[str, Value]]:
@@ -91,16 +119,16 @@ def _gpu(
     place: _Place,
     counters: Mapping[str, list[tuple[Series, Curve]]],
     facts: Mapping[str, Mapping[str, Value]],
-    warnings: list[str],
+    twice: dict[tuple[str, str], dict[str, str]],
 ) -> Gpu:
-    joined = {name: _joined(several, warnings) for name, several in counters.items()}
+    joined = {name: _joined(several, twice) for name, several in counters.items()}
     chosen = next((counters[name][0][1] for name in UTILIZATION if name in counters), None)
     curve = chosen or next(iter(counters.values()))[0][1]
     subject = next(iter(joined.values())).subject
     return Gpu(*place, curve.path, curve.clock, joined, facts.get(subject, {}))
 
 
-def _joined(several: Sequence[tuple[Series, Curve]], warnings: list[str]) -> Series:
+def _joined(several: Sequence[tuple[Series, Curve]], twice: dict[tuple[str, str], dict[str, str]]) -> Series:
     """Return a counter that several files hold: one after the other where they follow, else the longer."""
     if len(several) == 1:
         return several[0][0]
@@ -112,9 +140,17 @@ def _joined(several: Sequence[tuple[Series, Curve]], warnings: list[str]) -> Ser
         value = np.concatenate([one.value for one in ordered])
         return Series(first.name, first.node, time, value, first.device, first.pid, first.role, first.instance)
     longest = max(several, key=lambda item: (int(item[0].time[-1] - item[0].time[0]), len(item[0].time)))
-    others = sorted({curve.path for one, curve in several if one is not longest[0]})
-    warnings.append(
-        f"{first.subject or 'a host'}: {', '.join(others[:3])} and {longest[1].path} both hold {first.name}; "
-        "the longer one is used. Give the curves of one job once, with the name of the host where there are several."
-    )
+    for path in sorted({curve.path for one, curve in several if one is not longest[0]}):
+        twice.setdefault((path, longest[1].path), {}).setdefault(first.subject or "all GPUs", first.name)
     return longest[0]
+
+
+def _told(twice: Mapping[tuple[str, str], Mapping[str, str]]) -> Iterator[str]:
+    """Yield once for two files what GPUs they share, and which is used."""
+    for (path, longer), shared in twice.items():
+        subjects = list(shared)
+        more = f" and {len(subjects) - NAMED} more" if len(subjects) > NAMED else ""
+        yield (
+            f"{path} and {longer} both hold {shared[subjects[0]]} of {', '.join(subjects[:NAMED])}{more}; the longer "
+            "one is used. Give the curves of one job once, with the name of the host where there are several."
+        )
