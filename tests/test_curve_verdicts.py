@@ -251,6 +251,7 @@ def test_a_mean_of_eight_gpus_costs_eight():
     assert report.summary.cost.idle_usd_per_hour == pytest.approx(8.0, rel=0.01)
     assert report.run.gpus[0].count == 8
     assert report.summary.verdict.startswith("Your GPUs were idle 50% of the time (CloudWatch metrics, 8 GPUs, 9.98 h")
+    assert "  8 GPUs  " in render(report)
 
 
 def test_parts_of_a_gpu_that_is_split_are_one_gpu_without_a_list_price():
@@ -369,6 +370,14 @@ def test_a_run_that_idles_is_not_healthy_where_its_traced_steps_are():
     left = next(finding for finding in report.findings if finding.rule.startswith("curve."))
     assert not [rule for rule in left.candidates if rule in {"input.workers_zero", "sync.scalar_read"}]
     assert "pause.checkpoint_sync" in left.candidates  # which traced steps need not hold
+
+
+def test_idle_time_of_the_whole_run_is_what_costs():
+    run = load(HEALTHY)
+    report = cost.price(judge(replace(run, curves=(curve(gpu(sawtooth(300, 90, 3600))),))), 2.0)
+    assert report.summary.cost.idle_usd_per_hour == pytest.approx(2 * 0.307, rel=0.01)
+    busy = cost.price(judge(replace(load(DEMO), curves=(curve(gpu(steady(99.5))),))), 2.0)
+    assert busy.summary.cost == cost.price(judge(load(DEMO)), 2.0).summary.cost
 
 
 def test_a_gpu_that_idles_between_kernels_looks_busy_to_its_driver():

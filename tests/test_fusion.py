@@ -51,6 +51,13 @@ def test_a_cause_that_could_not_look_so_settles_nothing():
     assert {finding.rule for finding in found} == {"curve.sawtooth", "sync.scalar_read"}
 
 
+def test_waits_of_every_step_are_no_dips_that_many_steps_lie_between():
+    waits = Finding("curve.data_wait", "high", 0.6, "Steps wait.", 0.2, candidates=("input.workers_zero",))
+    told = [Measurement("curve_data_wait_share", 0.2), Measurement("curve_step_time_s", 0.5)]
+    assert len(fusion.settled([SAWTOOTH, waits], nothing(*told, Measurement("curve_dip_interval_s", 30.0)))) == 2
+    assert len(fusion.settled([SAWTOOTH, waits], nothing(*told, Measurement("curve_dip_interval_s", 5.0)))) == 1
+
+
 def test_a_cause_settles_no_more_than_it_explains():
     flat = Finding("curve.flat_low", "high", 0.5, "Low.", 0.3, candidates=("input.workers_zero",))
     found = fusion.settled([replace(SAWTOOTH, lost_share=0.3), flat, replace(WORKERS, lost_share=0.2)], nothing())
@@ -89,6 +96,14 @@ def test_nvml_and_a_curve_that_do_not_agree():
         "the curve may be of another machine or of other GPUs."
     )
     assert len(list(fusion.remarks(told, replace(summary, utilization_mean_share=0.52)))) == 1
+
+
+def test_waits_that_a_curve_calls_busy():
+    told = nothing(curves=(curve(gpu([98.0] * 10)),))
+    summary = Summary("", on_gpu=True, curve_idle_share=0.02, lost_shares={"data_zero": 0.38})
+    assert next(fusion.remarks(told, summary)) == "nvidia-smi dmon: GPUs busy 98% of the time."
+    assert "the recording shows the GPU wait 38% of the time" in list(fusion.remarks(told, summary))[1]
+    assert len(list(fusion.remarks(told, replace(summary, curve_idle_share=0.35)))) == 1
 
 
 def test_what_a_trainers_log_rules_out_is_no_candidate():

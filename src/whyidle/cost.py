@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.finding import Applied, Asked, Cost, Finding, Predicted, Report, rented
+from whyidle.model.finding import OWN_CODE, Applied, Asked, Cost, Finding, Predicted, Report, Summary, rented
 from whyidle.model.hardware import ListPrice, list_price
 
 TARGETS = (0.6, 0.8, 0.95)
@@ -108,7 +108,7 @@ def price(
         WhyIdleError: for numbers that cannot be, see `check`.
     """
     check(usd_per_gpu_hour=usd_per_gpu_hour, gpus=gpus, hours=hours)
-    idle = report.summary.gpu_idle_share
+    idle = _idle(report.summary)
     asked = usd_per_gpu_hour is not None or gpus is not None or hours is not None
     listed = _listed(report) if usd_per_gpu_hour is None else None
     if listed is not None:
@@ -134,6 +134,14 @@ def price(
         idle_usd=None if hours is None else hourly * hours * idle,
     )
     return replace(report, summary=replace(report.summary, cost=cost))
+
+
+def _idle(summary: Summary) -> float | None:
+    """Return the idle share that is paid for: of the whole run, where a curve tells that its traced steps idle less."""
+    traced, run = summary.gpu_idle_share, summary.curve_idle_share if summary.on_gpu is not False else None
+    if traced is None or run is None:
+        return run if traced is None else traced
+    return run if run - traced >= OWN_CODE else traced
 
 
 def _saved(report: Report, hourly: float) -> Report:

@@ -7,7 +7,7 @@ what could be the cause, and names the measurement that tells. What it did not r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -181,13 +181,18 @@ def _known(summary: Summary, curves: Curves) -> Iterator[str]:
     """Yield by what it is known: the formats, how many GPUs, for how long, how often."""
     used = (curve for curve in curves.curves if not curve.step_log)
     yield _listed(dict.fromkeys(curve.kind for curve in used), KINDS)
-    count, hosts = rented(summary.devices), len({device.node for device in summary.devices})
-    parts = sum(bool(device.instance) for device in summary.devices)
-    split = f"{parts:,} MIG instance{'' if parts == 1 else 's'} of " if parts else ""
-    yield f"{split}{count:,} GPU{'' if count == 1 else 's'}" + (f" of {hosts:,} hosts" if hosts > 1 else "")
+    hosts = len({device.node for device in summary.devices})
+    yield _counted(summary.devices) + (f" of {hosts:,} hosts" if hosts > 1 else "")
     if summary.curve_s is not None:
         every = summary.curve_interval_s
         yield span(summary.curve_s) + (f" at {span(every)}" if every else "")
+
+
+def _counted(devices: Sequence[DeviceBusy]) -> str:
+    """Return how many GPUs these are, and of how many parts where they are split: "7 MIG instances of 1 GPU"."""
+    count, parts = rented(devices), sum(bool(device.instance) for device in devices)
+    split = f"{parts:,} MIG instance{'' if parts == 1 else 's'} of " if parts else ""
+    return f"{split}{count:,} GPU{'' if count == 1 else 's'}"
 
 
 def _without_utilization(summary: Summary, curves: Curves) -> str:
@@ -235,7 +240,7 @@ def _at_that_moment(curves: Curves) -> str:
     """Return how busy GPUs were in one sample, and what they held."""
     busy = [device.busy_share for device in curves.devices]
     low, high = min(busy), max(busy)
-    count = f"{len(busy):,} GPU{'' if len(busy) == 1 else 's'}"
+    count = _counted(curves.devices)
     share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
     held = max(
         (

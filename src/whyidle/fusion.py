@@ -138,7 +138,8 @@ def settled(findings: Sequence[Finding], measured: Measured) -> list[Finding]:
     shapes = [finding for finding in findings if finding.rule.startswith(FAMILY)]
     for finding in sorted(shapes, key=lambda one: (-(one.lost_share or 0.0), one.rule)):
         by = _settles(finding, [one for one in stronger if _comes_so(one, finding, measured)], spoken)
-        by = by or (None if finding in from_log else _same(finding, from_log, spoken))
+        if by is None and finding not in from_log and _in_steps(finding, measured):
+            by = _same(finding, from_log, spoken)
         if by is not None:
             agree.setdefault(id(by), []).append(finding)
             continue
@@ -163,6 +164,13 @@ def _comes_so(cause: Finding, finding: Finding, measured: Measured) -> bool:
         every = told.get("curve_dip_interval_s", 0.0)
         return every < PAUSES or every < MANY * told.get("step_time_s", every)
     return finding.rule not in ONCE
+
+
+def _in_steps(finding: Finding, measured: Measured) -> bool:
+    """Say whether a curve idles as steps would that each wait: not in dips that many steps lie between."""
+    told = measured.measurements
+    every, step = told.get("curve_dip_interval_s", 0.0), told.get("curve_step_time_s", 0.0)
+    return finding.rule not in ONCE and (finding.rule != SAWTOOTH or not step or every < MANY * step)
 
 
 def _settles(finding: Finding, stronger: Sequence[Finding], spoken: dict[int, float]) -> Finding | None:
@@ -225,7 +233,13 @@ def remarks(measured: Measured, summary: Summary) -> Iterator[str]:
     if traced is None:
         other = "" if summary.on_gpu is not False else ", by none of this job" if idle < UTILIZED else ": it uses none"
         yield f"{kinds}: GPUs busy {1 - idle:.0%} of the time{other}."
-        if used is not None and abs(1 - idle - used) >= OWN_CODE:
+        lost = sum(summary.lost_shares.values())
+        if summary.on_gpu and lost - idle >= OWN_CODE:
+            yield (
+                "That counts each sample in which any kernel ran, or is of other GPUs: the recording shows the GPU "
+                f"wait {lost:.0%} of the time."
+            )
+        elif used is not None and abs(1 - idle - used) >= OWN_CODE:
             yield (
                 f"NVML on the job's machine says {used:.0%} of its GPUs in the same time: the curve may be of another "
                 "machine or of other GPUs."

@@ -173,7 +173,7 @@ class Finding:
     def shown(self) -> str:
         """Return the message without what it costs, to stand within a sentence."""
         text = self.message.rstrip(".").partition(", which costs")[0]
-        return text if text[:2].isupper() else text[:1].lower() + text[1:]
+        return text if text[:2].isalpha() and text[:2].isupper() else text[:1].lower() + text[1:]
 
     @property
     def savings(self) -> tuple[tuple[Fix, float], ...]:
@@ -280,6 +280,7 @@ class CurvePicture:
     busy_share: float | None = None  # None: its utilization was not measured
     points: tuple[float | None, ...] = ()  # mean utilization of equal parts of the time, 0-1; of many GPUs of some
     means: Mapping[str, float] = field(default_factory=dict)  # of each of its series, by name (docs/curves.md)
+    gpus: int = 1  # whose mean this is
 
 
 @dataclass(frozen=True, slots=True)
