@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +156,16 @@ def test_curves_without_a_host_are_those_of_the_only_one_that_is_named():
     again = judged(dmon, curve(*(gpu(steady(99.5), device=i, node="box") for i in range(2)), path="query.csv"))
     assert len(again.summary.devices) == 2
     assert len([warning for warning in again.warnings if "both hold" in warning]) == 1
+
+
+def test_an_engine_that_never_counts_is_not_idle_where_its_multiprocessors_work():
+    engine, works = gpu([0.0] * 600, name="graphics_active_share"), gpu([0.6] * 600, name="sm_active_share")
+    report = judged(curve(engine, works, kind="dcgmi dmon"))
+    assert report.exit_code == 2
+    assert report.summary.gpu_idle_share is None
+    assert "GR_ENGINE_ACTIVE stays at 0 while other counters show that the GPU works" in report.summary.verdict
+    rests = judged(curve(engine, gpu([0.0] * 600, name="sm_active_share")))
+    assert rests.summary.gpu_idle_share == 1
 
 
 def test_a_host_that_nobody_can_tell_stays_apart():
@@ -392,6 +402,15 @@ def test_a_curve_changes_nothing_of_what_a_trace_tells():
     assert both.prediction is not None
     assert alone.prediction is not None
     assert both.prediction.joint == alone.prediction.joint
+
+
+def test_a_trace_without_a_gpu_is_told_beside_a_curve():
+    run = load(DEMO)
+    slices = run.traces[0].device_slices
+    none = replace(slices, **{field.name: getattr(slices, field.name)[:0] for field in fields(slices)})
+    report = judge(replace(run, traces=(replace(run.traces[0], device_slices=none),), curves=(curve(gpu(steady())),)))
+    assert report.run.levels == ("curve",)
+    assert any("no GPU operation recorded, left out" in warning for warning in report.warnings)
 
 
 def test_a_trace_that_cannot_be_believed_does_not_hide_a_curve():

@@ -60,7 +60,7 @@ def measure(run: Run) -> Curves:
         devices=tuple(_devices(shapes)),
         gpus=_models(told),
         warnings=(*told.warnings, *warnings(told, shapes)),
-        contradictions=tuple(contradictions(shapes, measurements)),
+        contradictions=tuple(contradictions(told, shapes, measurements)),
     )
 
 
