@@ -164,6 +164,7 @@ def test_an_engine_that_never_counts_is_not_idle_where_its_multiprocessors_work(
     assert report.exit_code == 2
     assert report.summary.gpu_idle_share is None
     assert "GR_ENGINE_ACTIVE stays at 0 while other counters show that the GPU works" in report.summary.verdict
+    assert "GR_ENGINE_ACTIVE" not in judged(curve(works)).summary.verdict  # which was not recorded
     rests = judged(curve(engine, gpu([0.0] * 600, name="sm_active_share")))
     assert rests.summary.gpu_idle_share == 1
 

@@ -39,16 +39,17 @@ def busy(gpu: Gpu, like: Samples | None = None) -> tuple[Samples, str] | None:
 
 
 def silent(gpu: Gpu) -> bool:
-    """Say whether GR_ENGINE_ACTIVE stays at 0 while another counter of the GPU says that it works: then nothing tells."""
-    if _most(gpu, "graphics_active_share") * 100 > STUCK:
+    """Say whether GR_ENGINE_ACTIVE stays at 0 while another counter says that the GPU works: then nothing tells."""
+    engine = _most(gpu, "graphics_active_share")
+    if engine is None or engine * 100 > STUCK:
         return False
-    works = (_most(gpu, name) * scale for name, scale in OTHERS.items())
-    return any(most >= WORKS for most in works)
+    return any((_most(gpu, name) or 0.0) * scale >= WORKS for name, scale in OTHERS.items())
 
 
-def _most(gpu: Gpu, name: str) -> float:
+def _most(gpu: Gpu, name: str) -> float | None:
+    """Return the highest value of a counter; None where none was measured."""
     one = gpu.counters.get(name)
-    return 0.0 if one is None or not np.isfinite(one.value).any() else float(np.nanmax(one.value))
+    return None if one is None or not np.isfinite(one.value).any() else float(np.nanmax(one.value))
 
 
 def stuck(gpu: Gpu, utilization: Samples) -> bool:
