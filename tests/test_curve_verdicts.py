@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from whyidle import cost
 from whyidle.curves import MOST_CONFIDENCE, span
 from whyidle.diagnosis import diagnose
 from whyidle.judge import judge
-from whyidle.model.evidence import Run
+from whyidle.model.evidence import Fact, Run, Series
 from whyidle.read import load
 from whyidle.render import render
 from whyidle.render.base import Look
@@ -90,7 +90,8 @@ def test_one_gpu_that_is_unknown_beside_one_that_is_known():
 
 def test_samples_without_a_utilization_are_told():
     report = judged(curve(gpu(np.r_[steady(), UNKNOWN])))
-    assert "of 20 min of samples 9.98 min hold a utilization: nothing is known of the rest." in report.warnings
+    assert report.summary.verdict.endswith("Nothing is known of 50% of the time in which it was sampled.")
+    assert not report.healthy
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -105,6 +106,87 @@ def test_a_moment_is_no_curve(samples):
     )
     assert "nvidia-smi dmon -o DT" in report.summary.verdict
     assert report.summary.gpu_idle_share is None
+
+
+@pytest.mark.parametrize("samples", [5, 9])
+def test_a_few_busy_samples_are_no_healthy_job(samples):
+    report = judged(curve(gpu([100.0] * samples)))
+    assert report.exit_code == 2
+    assert not report.healthy
+    assert report.summary.gpu_busy_share == 1
+    assert f"{samples} samples are too few to judge a job by" in report.summary.verdict
+
+
+@pytest.mark.parametrize("missing", [slice(0, 120), slice(200, 320), slice(480, 600), slice(0, 600, 4)])
+def test_a_curve_that_lacks_a_fifth_is_not_healthy(missing):
+    values = steady(99.5)
+    values[missing] = np.nan
+    report = judged(curve(gpu(values)))
+    assert not report.healthy
+    assert report.exit_code == 0
+    assert report.summary.gpu_busy_share == pytest.approx(0.993, abs=0.002)
+    assert report.summary.curve_known_share == pytest.approx(0.8, abs=0.06)
+    assert report.summary.verdict.startswith("Your GPU was busy 99% of the time")
+    assert "Nothing is known of" in report.summary.verdict
+
+
+def test_what_is_hardly_known_is_not_judged():
+    values = np.full(600, np.nan)
+    values[:100] = 100.0
+    assert judged(curve(gpu(values))).exit_code == 2
+
+
+def test_one_gpu_of_many_that_does_nothing_is_named():
+    gpus = (gpu(np.full(600, 0.0 if i == 17 else 100.0), device=i % 8, node=f"n{i // 8}") for i in range(64))
+    report = judged(curve(*gpus))
+    assert report.summary.gpu_idle_share == pytest.approx(1 / 64)
+    assert not report.healthy
+    assert "Not all of them: n2 GPU 1 0%." in report.summary.verdict
+
+
+def test_curves_without_a_host_are_those_of_the_only_one_that_is_named():
+    dmon = curve(*(gpu(steady(99.5, seed=i), device=i) for i in range(2)))
+    stuck = (gpu([0.0] * 600, device=i, node="box", name="graphics_active_share") for i in range(2))
+    both = judged(dmon, curve(*stuck, path="dcgm.txt", kind="dcgm-exporter", names=None))
+    assert [(device.node, device.device) for device in both.summary.devices] == [("box", 0), ("box", 1)]
+    assert both.findings == ()
+    assert both.exit_code == 0
+    assert "box GPU 0, box GPU 1: GR_ENGINE_ACTIVE stays at 0" in both.summary.verdict
+    assert both.run.gpus[0].count == 2
+    again = judged(dmon, curve(*(gpu(steady(99.5), device=i, node="box") for i in range(2)), path="query.csv"))
+    assert len(again.summary.devices) == 2
+    assert len([warning for warning in again.warnings if "both hold" in warning]) == 1
+
+
+def test_an_engine_that_never_counts_is_not_idle_where_its_multiprocessors_work():
+    engine, works = gpu([0.0] * 600, name="graphics_active_share"), gpu([0.6] * 600, name="sm_active_share")
+    report = judged(curve(engine, works, kind="dcgmi dmon"))
+    assert report.exit_code == 2
+    assert report.summary.gpu_idle_share is None
+    assert "GR_ENGINE_ACTIVE stays at 0 while other counters show that the GPU works" in report.summary.verdict
+    assert "GR_ENGINE_ACTIVE" not in judged(curve(works)).summary.verdict  # which was not recorded
+    rests = judged(curve(engine, gpu([0.0] * 600, name="sm_active_share")))
+    assert rests.summary.gpu_idle_share == 1
+
+
+def test_a_host_that_nobody_can_tell_stays_apart():
+    other = curve(*(gpu(steady(), device=i) for i in range(8)))
+    named = curve(gpu(steady(), node="box"), path="dcgm.txt")
+    assert len(judged(other, named).summary.devices) == 9
+    two = curve(gpu(steady(), node="box"), gpu(steady(), node="case"), path="dcgm.txt")
+    assert len(judged(curve(gpu(steady())), two).summary.devices) == 3
+
+
+def test_a_log_that_waits_for_nothing_and_dips_when_it_saves():
+    log = trainer([0.5] * 7200, [0.0] * 7200)
+    saves = Series("checkpoint", "", WALL + np.arange(600, 3600, 600) * S, np.ones(5))
+    report = judged(curve(gpu(sawtooth(600, 60, 3600))), replace(log, series=(*log.series, saves)))
+    assert report.summary.verdict.endswith(
+        "The trainer's log says that nothing waits for data, and utilization falls to zero every 600 s, when it saves: "
+        "its timer does not cover checkpoints."
+    )
+    assert [finding.candidates[0] for finding in report.findings] == ["pause.checkpoint_sync"]
+    assert "lost    10% of the curve, $" in render(cost.price(report))
 
 
 def test_busy_moments_are_not_healthy():
@@ -168,6 +250,33 @@ def test_idle_time_has_a_price():
     assert report.run.gpus[0].name == "NVIDIA A100-SXM4-80GB"
 
 
+def of_an_instance(gpus):
+    """Return a curve as CloudWatch has it: one mean of all GPUs of an instance."""
+    told = curve(gpu(steady(50), node="algo-1", every=60), kind="CloudWatch metrics")
+    return replace(told, facts=(*told.facts, Fact("gpus", gpus, "instance type", "algo-1 gpu 0")))
+
+
+def test_a_mean_of_eight_gpus_costs_eight():
+    report = cost.price(judged(of_an_instance(8)), 2.0)
+    assert report.summary.cost.gpus == 8
+    assert report.summary.cost.idle_usd_per_hour == pytest.approx(8.0, rel=0.01)
+    assert report.run.gpus[0].count == 8
+    assert report.summary.verdict.startswith("Your GPUs were idle 50% of the time (CloudWatch metrics, 8 GPUs, 9.98 h")
+    assert "  8 GPUs  " in render(report)
+
+
+def test_parts_of_a_gpu_that_is_split_are_one_gpu_without_a_list_price():
+    split = curve(*(gpu(steady(40), name="graphics_active_share", instance=f"1g.10gb {i}") for i in range(7)))
+    split = replace(split, series=tuple(replace(one, value=one.value / 100) for one in split.series))
+    report = judged(split)
+    assert "7 MIG instances of 1 GPU" in report.summary.verdict
+    assert cost.price(report).summary.cost is None
+    assert "no list price for parts of a GPU (MIG)" in cost.price(report, hours=2).warnings[-1]
+    priced = cost.price(report, 2.0)
+    assert priced.summary.cost.gpus == 1
+    assert priced.summary.cost.idle_usd_per_hour == pytest.approx(1.2, rel=0.01)
+
+
 def test_the_report_names_the_file_and_the_format():
     text = Json().render(judged(curve(gpu(steady()))), Look())
     assert '"path": "gpu.txt",\n        "kind": "nvidia-smi dmon",\n        "rank": null' in text
@@ -191,6 +300,14 @@ def test_a_run_without_steps_and_without_a_gpu_is_not_judged(tmp_path):
     report = diagnose(watched_without_steps(tmp_path, 0, of_job=0))
     assert report.exit_code == 2
     assert report.summary.verdict.startswith("Cannot judge: no process of the job used PyTorch")
+
+
+def test_a_log_beside_a_run_without_steps_does_not_hide_its_counters(tmp_path):
+    run = load(watched_without_steps(tmp_path, 40))
+    report = judge(replace(run, curves=(trainer([0.37] * 1000, [0.074] * 1000, start=run.nodes[0].wall),)))
+    assert report.run.levels == ("trainer log", "curve")
+    assert report.summary.gpu_idle_share == pytest.approx(0.6)
+    assert report.summary.verdict.startswith("Your GPU was idle 60% of the time (whyidle run, 1 GPU")
 
 
 def test_a_job_that_was_watched_and_a_curve_make_one_verdict(tmp_path):
@@ -259,11 +376,19 @@ def test_a_run_that_idles_is_not_healthy_where_its_traced_steps_are():
     assert judge(run).healthy
     report = judge(replace(run, curves=(curve(gpu(sawtooth(300, 90, 3600))),)))
     assert not report.healthy
-    assert report.summary.verdict.startswith("Your GPU was busy")
+    assert report.summary.verdict.startswith("Your GPU was busy 100% of the traced steps, but not over the whole run.")
     assert "Over the whole run (nvidia-smi dmon) GPUs were idle 31% of the time" in report.summary.verdict
     left = next(finding for finding in report.findings if finding.rule.startswith("curve."))
     assert not [rule for rule in left.candidates if rule in {"input.workers_zero", "sync.scalar_read"}]
     assert "pause.checkpoint_sync" in left.candidates  # which traced steps need not hold
+
+
+def test_idle_time_of_the_whole_run_is_what_costs():
+    run = load(HEALTHY)
+    report = cost.price(judge(replace(run, curves=(curve(gpu(sawtooth(300, 90, 3600))),))), 2.0)
+    assert report.summary.cost.idle_usd_per_hour == pytest.approx(2 * 0.307, rel=0.01)
+    busy = cost.price(judge(replace(load(DEMO), curves=(curve(gpu(steady(99.5))),))), 2.0)
+    assert busy.summary.cost == cost.price(judge(load(DEMO)), 2.0).summary.cost
 
 
 def test_a_gpu_that_idles_between_kernels_looks_busy_to_its_driver():
@@ -278,6 +403,15 @@ def test_a_curve_changes_nothing_of_what_a_trace_tells():
     assert both.prediction is not None
     assert alone.prediction is not None
     assert both.prediction.joint == alone.prediction.joint
+
+
+def test_a_trace_without_a_gpu_is_told_beside_a_curve():
+    run = load(DEMO)
+    slices = run.traces[0].device_slices
+    none = replace(slices, **{field.name: getattr(slices, field.name)[:0] for field in fields(slices)})
+    report = judge(replace(run, traces=(replace(run.traces[0], device_slices=none),), curves=(curve(gpu(steady())),)))
+    assert report.run.levels == ("curve",)
+    assert any("no GPU operation recorded, left out" in warning for warning in report.warnings)
 
 
 def test_a_trace_that_cannot_be_believed_does_not_hide_a_curve():

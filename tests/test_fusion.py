@@ -51,6 +51,61 @@ def test_a_cause_that_could_not_look_so_settles_nothing():
     assert {finding.rule for finding in found} == {"curve.sawtooth", "sync.scalar_read"}
 
 
+def test_waits_of_every_step_are_no_dips_that_many_steps_lie_between():
+    waits = Finding("curve.data_wait", "high", 0.6, "Steps wait.", 0.2, candidates=("input.workers_zero",))
+    told = [Measurement("curve_data_wait_share", 0.2), Measurement("curve_step_time_s", 0.5)]
+    assert len(fusion.settled([SAWTOOTH, waits], nothing(*told, Measurement("curve_dip_interval_s", 30.0)))) == 2
+    assert len(fusion.settled([SAWTOOTH, waits], nothing(*told, Measurement("curve_dip_interval_s", 5.0)))) == 1
+
+
+def test_a_cause_settles_no_more_than_it_explains():
+    flat = Finding("curve.flat_low", "high", 0.5, "Low.", 0.3, candidates=("input.workers_zero",))
+    found = fusion.settled([replace(SAWTOOTH, lost_share=0.3), flat, replace(WORKERS, lost_share=0.2)], nothing())
+    assert {finding.rule for finding in found} == {"curve.sawtooth", "input.workers_zero"}
+
+
+def test_what_every_step_waits_for_is_no_pause_of_a_whole_run():
+    apart = [Measurement("curve_dip_interval_s", 600.0), Measurement("step_time_s", 0.2)]
+    found = fusion.settled([SAWTOOTH, WORKERS], nothing(*apart))
+    assert {finding.rule for finding in found} == {"curve.sawtooth", "input.workers_zero"}
+    slow = [Measurement("curve_dip_interval_s", 600.0), Measurement("step_time_s", 60.0)]
+    assert len(fusion.settled([SAWTOOTH, WORKERS], nothing(*slow))) == 1
+
+
+@pytest.mark.parametrize("shape", ["curve.startup", "curve.idle_held"])
+def test_what_every_step_waits_for_is_no_start_and_no_end(shape):
+    once = Finding(shape, "high", 0.5, "Nothing.", 0.2, candidates=("pause.startup", "input.storage"))
+    storage = replace(WORKERS, rule="input.storage")
+    assert len(fusion.settled([once, storage], nothing())) == 2
+    assert len(fusion.settled([once, replace(storage, rule="pause.startup")], nothing())) == 1
+
+
+def test_dips_when_the_log_says_that_it_saves_are_no_evaluation():
+    saves = Measurement("curve_dip_event", "checkpoint")
+    evaluation = replace(WORKERS, rule="pause.evaluation")
+    assert len(fusion.settled([SAWTOOTH, evaluation], nothing(saves))) == 2
+    assert len(fusion.settled([SAWTOOTH, replace(WORKERS, rule="pause.checkpoint_sync")], nothing(saves))) == 1
+
+
+def test_nvml_and_a_curve_that_do_not_agree():
+    told = nothing(curves=(curve(gpu([50.0] * 10)),))
+    summary = Summary("", on_gpu=True, curve_idle_share=0.5, utilization_mean_share=0.98)
+    said = " ".join(fusion.remarks(told, summary))
+    assert said == (
+        "nvidia-smi dmon: GPUs busy 50% of the time. NVML on the job's machine says 98% of its GPUs in the same time: "
+        "the curve may be of another machine or of other GPUs."
+    )
+    assert len(list(fusion.remarks(told, replace(summary, utilization_mean_share=0.52)))) == 1
+
+
+def test_waits_that_a_curve_calls_busy():
+    told = nothing(curves=(curve(gpu([98.0] * 10)),))
+    summary = Summary("", on_gpu=True, curve_idle_share=0.02, lost_shares={"data_zero": 0.38})
+    assert next(fusion.remarks(told, summary)) == "nvidia-smi dmon: GPUs busy 98% of the time."
+    assert "the recording shows the GPU wait 38% of the time" in list(fusion.remarks(told, summary))[1]
+    assert len(list(fusion.remarks(told, replace(summary, curve_idle_share=0.35)))) == 1
+
+
 def test_what_a_trainers_log_rules_out_is_no_candidate():
     found = fusion.settled([SAWTOOTH], nothing(Measurement("curve_data_wait_share", 0.0)))
     assert found[0].candidates == ("pause.checkpoint_sync", "pause.evaluation")

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.finding import Applied, Asked, Cost, Finding, Predicted, Report
+from whyidle.model.finding import OWN_CODE, Applied, Asked, Cost, Finding, Predicted, Report, Summary, rented
 from whyidle.model.hardware import ListPrice, list_price
 
 TARGETS = (0.6, 0.8, 0.95)
+SPLIT = "parts of a GPU (MIG)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,13 @@ def price(
         WhyIdleError: for numbers that cannot be, see `check`.
     """
     check(usd_per_gpu_hour=usd_per_gpu_hour, gpus=gpus, hours=hours)
-    idle = report.summary.gpu_idle_share
+    idle = _idle(report.summary)
     asked = usd_per_gpu_hour is not None or gpus is not None or hours is not None
     listed = _listed(report) if usd_per_gpu_hour is None else None
     if listed is not None:
         usd_per_gpu_hour = listed.usd_per_gpu_hour
     source = listed.source if listed is not None else "your price"
-    count = gpus or report.run.world_size or len(report.summary.devices) or 1
+    count = gpus or report.run.world_size or rented(report.summary.devices) or 1
     hourly = (usd_per_gpu_hour or 0.0) * count
     if usd_per_gpu_hour is not None and (idle is not None or report.run.gpus):
         report = _saved(report, hourly)
@@ -121,6 +122,7 @@ def price(
         return _uncosted(report, "no cost: the GPU's idle time was not measured") if asked else report
     if usd_per_gpu_hour is None:
         names = ", ".join(gpu.name for gpu in report.run.gpus if gpu.name) or "a GPU whose name was not recorded"
+        names = SPLIT if _split(report) else names
         return _uncosted(report, f"no cost: no list price for {names}; give --price") if asked else report
     cost = Cost(
         usd_per_gpu_hour,
@@ -132,6 +134,14 @@ def price(
         idle_usd=None if hours is None else hourly * hours * idle,
     )
     return replace(report, summary=replace(report.summary, cost=cost))
+
+
+def _idle(summary: Summary) -> float | None:
+    """Return the idle share that is paid for: of the whole run, where a curve tells that its traced steps idle less."""
+    traced, run = summary.gpu_idle_share, summary.curve_idle_share if summary.on_gpu is not False else None
+    if traced is None or run is None:
+        return run if traced is None else traced
+    return run if run - traced >= OWN_CODE else traced
 
 
 def _saved(report: Report, hourly: float) -> Report:
@@ -166,9 +176,15 @@ def _saved(report: Report, hourly: float) -> Report:
 
 
 def _listed(report: Report) -> ListPrice | None:
-    """Return the one list price that holds for every GPU seen."""
+    """Return the one list price that holds for every GPU seen; one that is split has none, whoever rents its parts."""
+    if _split(report):
+        return None
     prices = {list_price(gpu.name) for gpu in report.run.gpus}
     return prices.pop() if len(prices) == 1 else None
+
+
+def _split(report: Report) -> bool:
+    return any(device.instance for device in report.summary.devices)
 
 
 def _uncosted(report: Report, why: str) -> Report:

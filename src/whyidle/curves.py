@@ -14,16 +14,27 @@ from typing import Final
 from whyidle.measure import Measured
 from whyidle.measure.curve import Curves
 from whyidle.model.evidence import Curve
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, CurvePicture, Finding, Prediction, Summary
+from whyidle.model.finding import (
+    HEALTHY_IDLE,
+    MEDIUM,
+    UTILIZED,
+    WHOLE,
+    DeviceBusy,
+    Finding,
+    Prediction,
+    Summary,
+    rented,
+)
 from whyidle.model.measurement import CURVE, CURVE_ACTIVITY, CURVE_LONG, Measurements
 from whyidle.rules import all_rules
 
 # A cause is never surer than this where only a curve tells of it (docs/method.md, Curves).
 MOST_CONFIDENCE: Final = 0.6
 FEWEST: Final = 5  # samples of a GPU: fewer are moments, no curve (judgement)
+SHAPED: Final = 10  # samples: fewer say how busy a GPU was in them, and nothing of its job (method, Curves)
+MOSTLY: Final = 0.5  # of the time that was sampled: where less of it holds a utilization, nobody can judge
 KINDS: Final = 2  # formats that a sentence names
 NAMED: Final = 3  # GPUs or counters that a sentence names
-WHOLE: Final = 0.95  # of the sampled time: where less of it holds a utilization, that is told
 NO_PREDICTION: Final = "a curve does not show what a fix would change"
 NEXT: Final = "What the job does then, a step timer tells: `whyidle run -- python train.py`."
 SAME_PART: Final = (
@@ -43,7 +54,12 @@ def summarize(summary: Summary, curves: Curves) -> Summary:
         return m.number(name) if name in m else None
 
     if curves.measurements:
-        summary = replace(summary, curve_s=number("curve_s"), curve_interval_s=number("curve_interval_s"))
+        summary = replace(
+            summary,
+            curve_s=number("curve_s"),
+            curve_interval_s=number("curve_interval_s"),
+            curve_known_share=number("curve_known_share"),
+        )
     if busy is not None:
         summary = replace(summary, curve_idle_share=1 - busy)
         if summary.utilization_mean_share is None:
@@ -109,13 +125,17 @@ def prediction(findings: Iterable[Finding]) -> Prediction:
 def enough(summary: Summary, findings: Iterable[Finding], curves: Curves) -> bool:
     """Say whether a run with curves alone is judged.
 
-    It is not where its GPUs idle and no shape says what it may be, nor where samples see the same part of every step.
+    It is not where its GPUs idle and no shape says what it may be, nor where they are busy for a moment, or in what
+    little of the time was measured, nor where samples see the same part of every step.
     """
     if same_part(curves):
         return False
     if summary.gpu_idle_share is None:
         return summary.data_wait_share is not None
-    return any(finding.severity != "low" for finding in findings) or _unsaid(summary, findings) < MEDIUM
+    if any(finding.severity != "low" for finding in findings):
+        return True
+    short = _samples(curves) < SHAPED or (summary.curve_known_share or 0.0) < MOSTLY
+    return _unsaid(summary, findings) < MEDIUM and not short
 
 
 def same_part(curves: Curves) -> bool:
@@ -128,28 +148,57 @@ def _unsaid(summary: Summary, findings: Iterable[Finding]) -> float:
     return (summary.gpu_idle_share or 0.0) - sum(finding.lost_share or 0.0 for finding in findings)
 
 
+def _samples(curves: Curves) -> int:
+    return int(Measurements(curves.measurements).get("curve_samples", 0.0))
+
+
 def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> str:
     """Return the judgement on a run of which there are only curves, the answer first."""
     if summary.gpu_idle_share is None:
         return _without_utilization(summary, curves)
-    idle, count = summary.gpu_idle_share, len(summary.devices)
+    idle, count = summary.gpu_idle_share, rented(summary.devices)
     who = "Your GPU was" if count == 1 else "Your GPUs were"
     known = f"({', '.join(_known(summary, curves))})"
     grave = any(finding.severity != "low" for finding in findings)
     if same_part(curves):
         whose = "your GPU" if count == 1 else "your GPUs"
         return f"Cannot judge: the samples show {whose} busy {1 - idle:.0%} of the time {known}, {SAME_PART}"
-    if idle < HEALTHY_IDLE and not grave:
+    if idle < HEALTHY_IDLE and grave:
+        return f"{who} busy {1 - idle:.0%} of the time {known}, {BUSY_IS_NOT_WORK}"
+    if idle < HEALTHY_IDLE and _samples(curves) < SHAPED:
+        few = f"{_samples(curves)} samples are too few to judge a job by"
+        return f"Cannot judge: {who[0].lower()}{who[1:]} busy {1 - idle:.0%} {known}; {few}. {_command(CURVE_LONG)}"
+    if idle < HEALTHY_IDLE and summary.telling:
         return f"Healthy: the {'GPU was' if count == 1 else 'GPUs were'} busy {1 - idle:.0%} of the time {known}."
     if idle < HEALTHY_IDLE:
-        return f"{who} busy {1 - idle:.0%} of the time {known}, {BUSY_IS_NOT_WORK}"
-    said = f"{who} idle {idle:.0%} of the time {known}."
+        return " ".join((f"{who} busy {1 - idle:.0%} of the time {known}.", *_not_telling(summary)))
+    said = " ".join((f"{who} idle {idle:.0%} of the time {known}.", *_unmeasured(summary)))
     if not grave and _unsaid(summary, findings) >= MEDIUM:
         return f"{said} The curve has no shape that says what it may be: not judged. {NEXT}"
     shape = _of_most_idle(findings, Measurements(curves.measurements))
     if shape is None:
         return f"{said} That is too little at a time to have a shape."
     return f"{said} A curve shows when, not why: {shape.shown}."
+
+
+def _not_telling(summary: Summary) -> Iterator[str]:
+    """Yield why a job is not healthy whose GPUs are busy on average: see `Summary.telling`."""
+    yield from _unmeasured(summary)
+    rest = sorted((one for one in summary.devices if one.busy_share < UTILIZED), key=lambda one: one.busy_share)
+    if rest:
+        named = _listed([f"{_called(one)} {one.busy_share:.0%}" for one in rest], NAMED)
+        yield f"Not all of them: {named}."
+
+
+def _unmeasured(summary: Summary) -> Iterator[str]:
+    known = summary.curve_known_share
+    if known is not None and known < WHOLE:
+        yield f"Nothing is known of {1 - known:.0%} of the time in which it was sampled."
+
+
+def _called(one: DeviceBusy) -> str:
+    device = "" if one.device < 0 else f"GPU {one.device}"
+    return " ".join(filter(None, (one.node, device, one.instance and f"MIG {one.instance}"))) or "all GPUs"
 
 
 def _of_most_idle(findings: Iterable[Finding], m: Measurements) -> Finding | None:
@@ -164,11 +213,18 @@ def _known(summary: Summary, curves: Curves) -> Iterator[str]:
     """Yield by what it is known: the formats, how many GPUs, for how long, how often."""
     used = (curve for curve in curves.curves if not curve.step_log)
     yield _listed(dict.fromkeys(curve.kind for curve in used), KINDS)
-    count, hosts = len(summary.devices), len({device.node for device in summary.devices})
-    yield f"{count:,} GPU{'' if count == 1 else 's'}" + (f" of {hosts:,} hosts" if hosts > 1 else "")
+    hosts = len({device.node for device in summary.devices})
+    yield _counted(summary.devices) + (f" of {hosts:,} hosts" if hosts > 1 else "")
     if summary.curve_s is not None:
         every = summary.curve_interval_s
         yield span(summary.curve_s) + (f" at {span(every)}" if every else "")
+
+
+def _counted(devices: Sequence[DeviceBusy]) -> str:
+    """Return how many GPUs these are, and of how many parts where they are split: "7 MIG instances of 1 GPU"."""
+    count, parts = rented(devices), sum(bool(device.instance) for device in devices)
+    split = f"{parts:,} MIG instance{'' if parts == 1 else 's'} of " if parts else ""
+    return f"{split}{count:,} GPU{'' if count == 1 else 's'}"
 
 
 def _without_utilization(summary: Summary, curves: Curves) -> str:
@@ -216,7 +272,7 @@ def _at_that_moment(curves: Curves) -> str:
     """Return how busy GPUs were in one sample, and what they held."""
     busy = [device.busy_share for device in curves.devices]
     low, high = min(busy), max(busy)
-    count = f"{len(busy):,} GPU{'' if len(busy) == 1 else 's'}"
+    count = _counted(curves.devices)
     share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
     held = max(
         (
@@ -241,14 +297,6 @@ def span(seconds: float) -> str:
 def disagreements(curves: Curves) -> Iterator[str]:
     """Yield sentences on counters that cannot both mean what they seem to."""
     yield from map(_of_gpu, curves.contradictions)
-
-
-def unmeasured(summary: Summary, drawn: Iterable[CurvePicture]) -> Iterator[str]:
-    """Yield a warning where much of what was sampled holds no utilization."""
-    longest = max((one.window_s for one in drawn if one.busy_share is not None), default=0.0)
-    known = summary.curve_s or 0.0
-    if summary.gpu_idle_share is not None and known < WHOLE * longest:
-        yield f"of {span(longest)} of samples {span(known)} hold a utilization: nothing is known of the rest."
 
 
 def _of_gpu(subject: str) -> str:

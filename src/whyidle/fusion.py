@@ -27,6 +27,13 @@ NOT_EVERY_STEP: Final = {"input.worker_startup", "host.gc_pause"}
 # Waits of some steps only: a log of every tenth step may not tell of them.
 SOME_STEPS: Final = {"input.worker_startup", "input.storage", "input.workers_too_few"}
 HELD_DOWN: Final = 0.1  # of busy samples, in which a reason holds the clock down (hw.power_cap, hw.thermal)
+SAWTOOTH: Final = "curve.sawtooth"
+ONCE: Final = {"curve.startup", "curve.idle_held"}
+# What the trainer's log says that comes at the interval of dips, and the rule that speaks of it.
+EVENTS: Final = {"checkpoint": "pause.checkpoint_sync", "evaluation": "pause.evaluation"}
+PAUSES: Final = 60.0  # s between dips, and
+# Steps: what every step holds does not come so seldom; a loader's batches come in bursts (judgement).
+MANY: Final = 20.0
 UNLIKE: Final = 0.2  # of a step: trainers' and recorded steps that differ by more are told (judgement)
 WHOLE: Final = "whyidle run"  # kind of the curve that a run directory holds
 ELSEWHERE: Final = "recorded at another time than the job, or by a clock of another time zone"
@@ -130,8 +137,12 @@ def settled(findings: Sequence[Finding], measured: Measured) -> list[Finding]:
     out = ruled_out(measured, {finding.rule for finding in stronger})
     agree: dict[int, list[Finding]] = {}
     left: list[Finding] = []
-    for finding in (finding for finding in findings if finding.rule.startswith(FAMILY)):
-        by = _settles(finding, stronger) or (None if finding in from_log else _same(finding, from_log))
+    spoken = {id(one): one.lost_share or 0.0 for one in (*stronger, *from_log)}  # what each can still explain
+    shapes = [finding for finding in findings if finding.rule.startswith(FAMILY)]
+    for finding in sorted(shapes, key=lambda one: (-(one.lost_share or 0.0), one.rule)):
+        by = _settles(finding, [one for one in stronger if _comes_so(one, finding, measured)], spoken)
+        if by is None and finding not in from_log and _in_steps(finding, measured):
+            by = _same(finding, from_log, spoken)
         if by is not None:
             agree.setdefault(id(by), []).append(finding)
             continue
@@ -140,21 +151,54 @@ def settled(findings: Sequence[Finding], measured: Measured) -> list[Finding]:
     return [_agreeing(finding, agree.get(id(finding), ())) for finding in (*stronger, *left)]
 
 
-def _settles(finding: Finding, stronger: Sequence[Finding]) -> Finding | None:
-    """Return the finding that names the cause of what a curve shows, if it explains enough of it."""
+def _comes_so(cause: Finding, finding: Finding, measured: Measured) -> bool:
+    """Say whether a cause that was found could come at the times at which a curve idles.
+
+    What takes a part of every step is neither a start-up nor a GPU that is left, nor pauses many steps apart; and
+    where the trainer's log says what comes at an interval, that it is.
+    """
+    told = measured.measurements
+    named = EVENTS.get(str(told.one("curve_dip_event").value)) if "curve_dip_event" in told else None
+    if finding.rule == SAWTOOTH and named is not None:
+        return cause.rule == named
+    if cause.rule.partition(".")[0] not in EVERY_STEP or cause.rule in NOT_EVERY_STEP:
+        return True
+    if finding.rule == SAWTOOTH:
+        every = told.get("curve_dip_interval_s", 0.0)
+        return every < PAUSES or every < MANY * told.get("step_time_s", every)
+    return finding.rule not in ONCE
+
+
+def _in_steps(finding: Finding, measured: Measured) -> bool:
+    """Say whether a curve idles as steps would that each wait: not in dips that many steps lie between."""
+    told = measured.measurements
+    every, step = told.get("curve_dip_interval_s", 0.0), told.get("curve_step_time_s", 0.0)
+    return finding.rule not in ONCE and (finding.rule != SAWTOOTH or not step or every < MANY * step)
+
+
+def _settles(finding: Finding, stronger: Sequence[Finding], spoken: dict[int, float]) -> Finding | None:
+    """Return the finding that names the cause of what a curve shows, if enough is left of all that do to explain it."""
     named = [one for one in stronger if one.rule in finding.candidates]
     best = max(named, key=lambda one: one.lost_share or 0.0, default=None)
-    lost = finding.lost_share or 0.0
-    return best if best is not None and sum(one.lost_share or 0.0 for one in named) >= EXPLAINED * lost else None
+    return best if best is not None and _explained(finding, named, spoken) else None
 
 
-def _same(finding: Finding, from_log: Sequence[Finding]) -> Finding | None:
+def _same(finding: Finding, from_log: Sequence[Finding], spoken: dict[int, float]) -> Finding | None:
     """Return the waits for data of a trainer's log, if they are what a curve shows."""
-    lost = finding.lost_share or 0.0
-    for one in from_log:
-        if set(one.candidates) & set(finding.candidates) and (one.lost_share or 0.0) >= EXPLAINED * lost:
-            return one
-    return None
+    alike = (one for one in from_log if set(one.candidates) & set(finding.candidates))
+    return next((one for one in alike if _explained(finding, [one], spoken)), None)
+
+
+def _explained(finding: Finding, causes: Sequence[Finding], spoken: dict[int, float]) -> bool:
+    """Say whether causes explain half of what is lost, and take it from what they can explain: nothing twice."""
+    wanted = EXPLAINED * (finding.lost_share or 0.0)
+    if sum(spoken[id(one)] for one in causes) < wanted:
+        return False
+    for one in causes:
+        taken = min(spoken[id(one)], wanted)
+        spoken[id(one)] -= taken
+        wanted -= taken
+    return True
 
 
 def _agreeing(finding: Finding, curves: Iterable[Finding]) -> Finding:
@@ -195,10 +239,22 @@ def remarks(measured: Measured, summary: Summary) -> Iterator[str]:
     idle, traced = summary.curve_idle_share, summary.gpu_idle_share
     if idle is None:
         return
+    used = summary.utilization_mean_share
     kinds = ", ".join(dict.fromkeys(curve.kind for curve in measured.curves.curves if not curve.step_log))
     if traced is None:
         other = "" if summary.on_gpu is not False else ", by none of this job" if idle < UTILIZED else ": it uses none"
         yield f"{kinds}: GPUs busy {1 - idle:.0%} of the time{other}."
+        lost = sum(summary.lost_shares.values())
+        if summary.on_gpu and lost - idle >= OWN_CODE:
+            yield (
+                "That counts each sample in which any kernel ran, or is of other GPUs: the recording shows the GPU "
+                f"wait {lost:.0%} of the time."
+            )
+        elif used is not None and abs(1 - idle - used) >= OWN_CODE:
+            yield (
+                f"NVML on the job's machine says {used:.0%} of its GPUs in the same time: the curve may be of another "
+                "machine or of other GPUs."
+            )
     elif traced - idle >= OWN_CODE:
         yield (
             f"{kinds} calls the GPU busy {1 - idle:.0%} of the time: it counts each sample in which any kernel ran; "

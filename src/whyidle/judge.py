@@ -64,8 +64,9 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
     """
     run = fusion.of_the_job(run)
     measured = measure(run)
-    if not (measured.traces or measured.watched.logs or run.curves) and (own := fusion.of_nodes(run)):
-        measured = measure(replace(run, curves=own))
+    if not (measured.traces or measured.watched.logs or measured.curves.devices) and (own := fusion.of_nodes(run)):
+        run = replace(run, curves=(*run.curves, *own))
+        measured = measure(run)
     warnings = [*run.warnings, *(w for trace in run.traces for w in trace.warnings), *measured.warnings]
     warnings += curves.said_in_reading(run.curves)
     warnings += different_jobs(measured.traces)
@@ -115,14 +116,13 @@ def judge_curve(run: Run, measured: Measured, warnings: tuple[str, ...], predict
     said = [curves.verdict(summary, ranked, told), *curves.disagreements(told)]
     if run.nodes:  # a job was watched, but no step of it was seen
         said += [watched.nothing(run).replace("Cannot judge: ", "By counters alone: ")]
-    summary, detail = replace(summary, verdict=" ".join(said)), drawn(measured)
     return Report(
         info,
-        summary,
+        replace(summary, verdict=" ".join(said)),
         ranked,
         tuple(unknown),
-        (*warnings, *curves.unmeasured(summary, detail.curves)),
-        detail,
+        warnings,
+        drawn(measured),
         curves.prediction(ranked) if predict else None,
         judged=curves.enough(summary, ranked, told),
     )
@@ -311,15 +311,17 @@ def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, flo
 def verdict(m: Measurements, findings: tuple[Finding, ...], summary: Summary) -> str:
     """Return the judgement in a few sentences, the answer first. A log tells of more than the steps of the trace."""
     idle, lost = m.number("gpu_idle_share"), sum(summary.lost_shares.values())
-    of = "time" if summary.watched_s is None else "traced steps"
+    of = "time" if summary.watched_s is None and summary.curve_idle_share is None else "traced steps"
+    needless = any(finding.severity != "low" and not finding.rule.startswith(fusion.FAMILY) for finding in findings)
+    rests = fusion.rests(summary) or watched.rests(summary)
     if idle >= HEALTHY_IDLE:
         text = f"Your GPU was idle {idle:.0%} of the {of}."
     elif lost >= HEALTHY_IDLE:
         text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but over the whole run it waits {lost:.0%} of the time."
+    elif rests and not needless:
+        text = f"Your GPU was busy {1 - idle:.0%} of the traced steps, but not over the whole run."
     elif any(finding.severity != "low" for finding in findings):
         text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but not all of that was needed."
-    elif fusion.rests(summary) or watched.rests(summary):
-        text = f"Your GPU was busy {1 - idle:.0%} of the traced steps, but not over the whole run."
     else:
         text = f"Healthy: the GPU was busy {1 - idle:.0%} of the {of}."
     return " ".join([text, *remarks(m, findings)])

@@ -62,6 +62,7 @@ def of(
         curve_s=1356.0,
         curve_interval_s=0.3,
         curve_idle_share=idle,
+        curve_known_share=1.0,
         **more,
     )
     run = RunInfo((EvidenceFile("gpu.txt", kind, None),), gpus=(GpuCount(A100, len(curves)),), levels=("curve",))

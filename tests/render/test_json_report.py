@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sampled import curve, gpu, trainer
 from whyidle import __version__, cost
 from whyidle.errors import WhyIdleError
+from whyidle.judge import judge
+from whyidle.model.evidence import Run
 from whyidle.model.finding import Edit, Report
 from whyidle.render import render
+from whyidle.rules import all_rules
 
 
 def refuse(word: str) -> None:
@@ -142,3 +146,26 @@ def test_unknown_format(many: Report) -> None:
     with pytest.raises(WhyIdleError, match="no format is called 'yaml'") as caught:
         render(many, "yaml")
     assert caught.value.hint == "formats: json, terminal"
+
+
+def test_a_whole_report_on_curves(snapshot: Any) -> None:
+    """Numbers to three digits: a spectrum differs in the last ones from machine to machine."""
+    values = np.where(np.arange(300) % 30 < 9, 0.0, 97.0)
+    told = curve(*(gpu(values, device=device) for device in range(2)), gpu([60e9] * 300, name="memory_used_bytes"))
+    report = cost.price(judge(Run(curves=(told, trainer([5.0] * 60, [1.0] * 60)))), 2.60, hours=24)
+    found = loads(report)
+    assert sum(found["summary"]["idle_by_cause"].values()) == pytest.approx(
+        found["summary"]["gpu_idle_share"], abs=1e-3
+    )
+    assert all(finding["confidence"] <= 0.6 for finding in found["findings"])
+    assert {finding["rule"] for finding in found["findings"]} <= {rule.id for rule in all_rules()}
+    del found["whyidle"], found["unknown"]
+    assert rounded(found) == snapshot
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.3g}")
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value

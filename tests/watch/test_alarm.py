@@ -212,7 +212,7 @@ def test_every_alarm_can_be_counted_again(busy: list[float | None]) -> None:
             window = [one for one in busy[max(second - 9, 0) : second + 1] if one is not None]
             assert len(window) >= ENOUGH * 10
             assert event.samples == len(window)
-            assert sum(window) / len(window) < SHORT.floor
+            assert sum(window) / len(window) < SHORT.floor + 1e-9  # which a sum in another order may miss
             assert second >= 10
     assert kinds == ["alarm", "resolved"] * (len(kinds) // 2) + ["alarm"] * (len(kinds) % 2)
 

@@ -153,7 +153,7 @@ def joined(traced: Sequence[Measurement], watched: WatchedJob, curves: Curves) -
 
 def left_out(run: Run, unusable: Sequence[tuple[Analysis, list[Doubt]]]) -> Iterator[str]:
     """Yield why recordings were left out while others are judged."""
-    if any(len(trace.device_slices) for trace in run.traces):
+    if any(len(trace.device_slices) for trace in run.traces) or run.curves:
         for trace in run.traces:
             if not len(trace.device_slices):
                 yield f"{trace.path}: no GPU operation recorded, left out."

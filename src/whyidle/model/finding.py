@@ -5,7 +5,7 @@ The JSON report (schema_version 1) is these dataclasses written out; docs/report
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -23,6 +23,9 @@ HIGH, MEDIUM, LOW = 0.20, 0.05, 0.02
 
 # Idle below this, and nothing at medium or above: a healthy job.
 HEALTHY_IDLE = 0.03
+
+# Of the time that a curve samples it tells so much, or its job is not called healthy (judgement).
+WHOLE = 0.95
 
 # NVML's samples show a kernel in so much of the time, or a GPU that was not traced is not called healthy.
 UTILIZED = 0.9
@@ -170,7 +173,7 @@ class Finding:
     def shown(self) -> str:
         """Return the message without what it costs, to stand within a sentence."""
         text = self.message.rstrip(".").partition(", which costs")[0]
-        return text if text[:2].isupper() else text[:1].lower() + text[1:]
+        return text if text[:2].isalpha() and text[:2].isupper() else text[:1].lower() + text[1:]
 
     @property
     def savings(self) -> tuple[tuple[Fix, float], ...]:
@@ -209,6 +212,12 @@ class DeviceBusy:
     window_s: float
     node: str = ""  # of a curve that tells it: the host
     instance: str = ""  # of a GPU that is split (MIG)
+    gpus: int = 1  # whose mean this is: CloudWatch has one curve of an instance
+
+
+def rented(devices: Iterable[DeviceBusy]) -> int:
+    """Return how many GPUs these are; parts of one that is split are one."""
+    return sum({(one.rank, one.node, one.device): one.gpus for one in devices}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +280,7 @@ class CurvePicture:
     busy_share: float | None = None  # None: its utilization was not measured
     points: tuple[float | None, ...] = ()  # mean utilization of equal parts of the time, 0-1; of many GPUs of some
     means: Mapping[str, float] = field(default_factory=dict)  # of each of its series, by name (docs/curves.md)
+    gpus: int = 1  # whose mean this is
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +349,13 @@ class Summary:
     curve_s: float | None = None  # how long they are
     curve_interval_s: float | None = None  # between two samples, median
     curve_idle_share: float | None = None  # of them: the mean utilization is the rest
+    curve_known_share: float | None = None  # of the time that was sampled: a utilization was told
+
+    @property
+    def telling(self) -> bool:
+        """Say whether curves hold enough to call a job healthy: most of its time, and no GPU of many that idles."""
+        rests = any(one.busy_share < UTILIZED for one in self.devices)  # which the mean of many does not show
+        return (self.curve_known_share or 0.0) >= WHOLE and not rests
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,6 +466,8 @@ class Report:
         waits = sum(s.lost_shares.values())
         rested = s.on_gpu is not False and (s.curve_idle_share or 0.0) > 1 - UTILIZED
         if rested:  # over the whole run, also where traced steps do not show it
+            return False
+        if self.run.only_curves and not s.telling:
             return False
         if s.gpu_idle_share is not None:
             waits = max(waits, s.gpu_idle_share)

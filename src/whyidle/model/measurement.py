@@ -285,6 +285,7 @@ CATALOG: dict[str, Quantity] = {
     # curves that others recorded: the job's GPUs together, and (subject) each of them
     "curve_s": Quantity("s", "length of the curve, from the first sample to the last", CURVE),
     "curve_samples": Quantity("samples", "of a GPU's utilization, median of GPUs", CURVE),
+    "curve_known_share": Quantity("of sampled time", "a utilization was told: no gap, no sample without one", CURVE),
     "curve_interval_s": Quantity("s", "median time between two samples", CURVE),
     "curve_gpus": Quantity("GPUs", "of which there are curves", CURVE),
     "curve_busy_share": Quantity("of curve", "some kernel ran: the mean utilization", CURVE),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from whyidle.model.finding import Prediction, Report
+from whyidle.model.finding import Prediction, Report, rented
 from whyidle.render.lines import hang
 from whyidle.render.words import basename, clean, duration, money, plural
 
@@ -50,7 +50,7 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
     if not everything and "list price" in source:
         source = "list price"
     text += f" ({plural(cost.gpus, 'GPU')} at {money(cost.usd_per_gpu_hour)}, {source})"
-    seen = sum(gpu.count for gpu in report.run.gpus) or len(report.summary.devices)
+    seen = sum(gpu.count for gpu in report.run.gpus) or rented(report.summary.devices)
     if 0 < seen < cost.gpus:
         text += f", if all {cost.gpus:,} GPUs are like the {seen:,} recorded"
     yield from hang(Text("  cost: ", style="bold"), Text(text), width)

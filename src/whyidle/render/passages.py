@@ -169,7 +169,7 @@ def _worth(finding: Finding, report: Report, width: int, room: Room) -> Iterator
         text = worth(fix.predicted, report, " alone" if is_alone(finding, report.prediction) else "")
         text = text if fix is finding.fixes[0] else f"{clean(fix.title)}: {text}"
     elif finding.lost_share:
-        label, text = "lost", _started(finding.lost_share, summary) or _lost(finding.lost_share, summary)
+        label, text = "lost", _started(finding.lost_share, summary) or _lost(finding, summary)
     else:  # nothing is wrong: none.compute_bound
         return
     yield from hang(_label(label), Text(text), width, tail=Text(f"· {tag(finding, fix)}", style="dim"))
@@ -192,8 +192,11 @@ def _started(share: float, summary: Summary) -> str:
     return text + _dollars(share, summary)
 
 
-def _lost(share: float, summary: Summary) -> str:
+def _lost(finding: Finding, summary: Summary) -> str:
     """Return the loss as a share and as time: of a step, where the steps fill the window, else of all of it."""
+    share = finding.lost_share or 0.0
+    if finding.rule.startswith("curve.") and finding.rule != "curve.data_wait":  # which is of the steps of a log
+        return f"{percent(share)} of the curve" + _dollars(share, summary)
     if not summary.steps:
         return f"{percent(share)} of the time" + _dollars(share, summary)
     step, window = summary.step_time_s, summary.watched_s or summary.window_s

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from whyidle.measure.curve import limits, steps
 from whyidle.measure.curve.busy import busy
 from whyidle.measure.curve.doubts import contradictions, warnings
-from whyidle.measure.curve.gpus import Recorded, recorded
+from whyidle.measure.curve.gpus import Gpu, Recorded, of_one_host, recorded
 from whyidle.measure.curve.peers import correlated, lagging
 from whyidle.measure.curve.shape import Shape, shape
 from whyidle.measure.curve.whole import hosts, whole
@@ -39,7 +39,8 @@ def measure(run: Run) -> Curves:
     """Measure every curve of a run; nothing where it has none."""
     if not run.curves:
         return Curves()
-    told = recorded(run.curves)
+    curves = of_one_host(run.curves)
+    told = recorded(curves)
     step_s = steps.step_time(told.steps)
     shapes: list[Shape] = []
     for gpu in told.gpus:
@@ -54,12 +55,12 @@ def measure(run: Run) -> Curves:
         *hosts(told.hosts),
     )
     return Curves(
-        curves=run.curves,
+        curves=curves,
         measurements=measurements,
         devices=tuple(_devices(shapes)),
         gpus=_models(told),
         warnings=(*told.warnings, *warnings(told, shapes)),
-        contradictions=tuple(contradictions(shapes, measurements)),
+        contradictions=tuple(contradictions(told, shapes, measurements)),
     )
 
 
@@ -67,10 +68,19 @@ def _devices(shapes: Sequence[Shape]) -> Iterator[DeviceBusy]:
     for one in shapes:
         gpu, covered = one.gpu, one.samples.total_s
         device = -1 if gpu.device is None else gpu.device
-        yield DeviceBusy(None, device, one.samples.mean / 100, covered, gpu.node, gpu.instance)
+        yield DeviceBusy(None, device, one.samples.mean / 100, covered, gpu.node, gpu.instance, _count(gpu))
 
 
 def _models(told: Recorded) -> tuple[GpuCount, ...]:
     """Return the GPUs by model, as far as the recording names them; an instance of one that is split is no GPU."""
-    named = {(gpu.node, gpu.device): str(gpu.facts["name"]) for gpu in told.gpus if "name" in gpu.facts}
-    return tuple(GpuCount(name, count) for name, count in sorted(Counter(named.values()).items()))
+    named = {(gpu.node, gpu.device): (str(gpu.facts["name"]), _count(gpu)) for gpu in told.gpus if "name" in gpu.facts}
+    models: Counter[str] = Counter()
+    for name, count in named.values():
+        models[name] += count
+    return tuple(GpuCount(name, count) for name, count in sorted(models.items()))
+
+
+def _count(gpu: Gpu) -> int:
+    """Return of how many GPUs a curve is the mean: CloudWatch has one of all GPUs of an instance."""
+    told = gpu.facts.get("gpus", 1)
+    return max(int(told), 1) if isinstance(told, int | float) else 1

@@ -18,9 +18,8 @@ DEEP: Final = 20.0  # points from the 5th to the 95th percentile, from which a p
 LONG: Final = 0.5  # of a long dip's length (90th percentile): dips as long as that are of one kind
 NEAR: Final = 0.15  # of the interval: as far from a multiple of it a dip may come
 OFTEN: Final = 0.8  # of the intervals, that have to be so near (judgement: Poisson's have 0.3)
-REST: Final = (
-    3.0  # intervals before the first dip and after the last at most: dips of a part are no rhythm of the whole
-)
+REST: Final = 3.0  # intervals before the first dip and after the last at most: else a part has the rhythm
+SAME: Final = 0.05  # of the period: intervals that are it (method 3.2)
 ONCE: Final = 0.6  # of the intervals, that are the interval itself
 EXPECTED: Final = (0.4, 2.5)  # dips per period that are dips of that period
 
@@ -51,11 +50,18 @@ def look(body: Samples, step_s: float | None) -> tuple[Dips | None, Period | Non
     if found:
         expected = body.total_s / found.seconds
         if EXPECTED[0] * expected <= len(starts) <= EXPECTED[1] * expected:
-            return _dips(body, starts, ends, lengths, found.seconds, found), found
+            return _dips(body, starts, ends, lengths, _between(body, starts, found.seconds), found), found
     kept, interval = _regular(body, starts, lengths)
     if interval is None:
         return None, found
     return _dips(body, starts[kept], ends[kept], lengths[kept], interval, None), found
+
+
+def _between(body: Samples, starts: Ints, period_s: float) -> float:
+    """Return the interval of dips by the first and the last of them: a spectrum of a few cycles is off by a percent."""
+    span = float(body.time[starts[-1]] - body.time[starts[0]]) / 1e9
+    exact = span / max(round(span / period_s), 1)
+    return exact if abs(exact - period_s) <= SAME * period_s else period_s
 
 
 def _regular(body: Samples, starts: Ints, lengths: NDArray[np.float64]) -> tuple[NDArray[np.bool_], float | None]:

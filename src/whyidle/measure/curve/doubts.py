@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from whyidle.measure.curve.activity import activity
-from whyidle.measure.curve.busy import stuck
+from whyidle.measure.curve.busy import silent, stuck
 from whyidle.measure.curve.gpus import Recorded
 from whyidle.measure.curve.shape import LEAST, Shape
 from whyidle.model.measurement import Measurement
@@ -30,7 +30,7 @@ def warnings(told: Recorded, shapes: Sequence[Shape]) -> Iterator[str]:
     if gaps:
         worst = max(gaps, key=lambda one: one.samples.gap_s)
         yield (
-            f"{_names([one.gpu.subject for one in gaps])}: {worst.samples.gaps} gaps in the recording, "
+            f"{_names([one.gpu.subject for one in gaps])}: {_gaps(worst.samples.gaps)} in the recording, "
             f"{worst.samples.gap_s:.0f} s at most without a sample. Nothing is known of that time."
         )
     short = [one.gpu.subject for one in shapes if 1 < len(one.samples) < LEAST]
@@ -38,13 +38,20 @@ def warnings(told: Recorded, shapes: Sequence[Shape]) -> Iterator[str]:
         yield f"{_names(short)}: fewer than {LEAST} samples, which have no shape."
 
 
-def contradictions(shapes: Sequence[Shape], measurements: Sequence[Measurement]) -> Iterator[str]:
+def contradictions(told: Recorded, shapes: Sequence[Shape], measurements: Sequence[Measurement]) -> Iterator[str]:
     """Yield two counters that cannot both mean what they seem to."""
     frozen = [one.gpu.subject for one in shapes if one.source == "utilization_percent" and stuck(one.gpu, one.samples)]
     if frozen:
         yield (
             f"{_names(frozen)}: GR_ENGINE_ACTIVE stays at 0 while utilization is above 10%: the profiling counters do "
             "not count on this host (another profiler holds them, or the exporter cannot read them). They are ignored."
+        )
+    measured = {one.gpu.subject for one in shapes}
+    dead = [gpu.subject for gpu in told.gpus if gpu.subject not in measured and silent(gpu)]
+    if dead:
+        yield (
+            f"{_names(dead)}: GR_ENGINE_ACTIVE stays at 0 while other counters show that the GPU works: it does not "
+            "count on this host, and nothing else tells how busy the GPU is."
         )
     for one in shapes:
         if one.gpu.subject in frozen or one.samples.mean < UTILIZED:
@@ -65,6 +72,10 @@ def contradictions(shapes: Sequence[Shape], measurements: Sequence[Measurement])
             f"The trainer's log says that nothing waits for data, and utilization falls to zero every "
             f"{float(m['curve_dip_interval_s']):.3g} s, when it saves: its timer does not cover checkpoints."
         )
+
+
+def _gaps(count: int) -> str:
+    return "a gap" if count == 1 else f"{count:,} gaps"
 
 
 def _names(subjects: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +12,7 @@ from whyidle.model.evidence import Clock, Curve, Series, Value
 
 # Counters that are of a GPU also where a recording tells no device, since it has the mean of a host's GPUs.
 OF_GPU: Final = frozenset({"utilization_percent", "memory_used_percent", "memory_utilization_percent"})
+NAMED: Final = 3  # GPUs that a warning names
 UTILIZATION: Final = ("utilization_percent", "graphics_active_share")
 
 
@@ -49,6 +50,37 @@ _STEPS: Final = frozenset(
     {"step_time_s", "data_wait_s", "step", "tokens_per_s", "samples_per_s", "evaluation", "checkpoint"}
 )
 _Place = tuple[str, int | None, str]
+# GPUs, and one counter of each, by the file and the longer one that is used; ("", ""): moments
+_Twice = dict[tuple[str, str], dict[str, str]]
+    tuple[str, str], dict[str, str]
+]  # by file and the longer one that is used: GPUs, and one counter of each; ("", ""): moments
+
+
+def of_one_host(curves: Sequence[Curve]) -> tuple[Curve, ...]:
+    """Return the curves, those that name no host as of the only one that others name: DCGM does, nvidia-smi does not.
+
+    Else each GPU of a machine that two tools recorded would count as two. Where a GPU is not among those of that
+    host, or several hosts are named, nothing tells whose they are, and they stay apart.
+    """
+    devices: dict[str, set[int]] = {}
+    for one in (one for curve in curves for one in curve.series):
+        if one.device is not None:
+            devices.setdefault(one.node, set()).add(one.device)
+    nameless = devices.pop("", set())
+    if len(devices) != 1 or not nameless <= next(iter(devices.values())):
+        return tuple(curves)
+    (host,) = devices
+    return tuple(_named(curve, host) for curve in curves)
+
+
+def _named(curve: Curve, host: str) -> Curve:
+    """Return a curve with its nameless GPUs as those of a host."""
+    given = {one.subject: replace(one, node=host) for one in curve.series if one.device is not None and not one.node}
+    if not given:
+        return curve
+    series = (replace(one, node=host) if one.device is not None and not one.node else one for one in curve.series)
+    facts = (replace(f, subject=given[f.subject].subject if f.subject in given else f.subject) for f in curve.facts)
+    return replace(curve, series=tuple(series), facts=tuple(facts))
 
 
 def recorded(curves: Sequence[Curve]) -> Recorded:
@@ -56,7 +88,7 @@ def recorded(curves: Sequence[Curve]) -> Recorded:
     found: dict[_Place, dict[str, list[tuple[Series, Curve]]]] = {}
     hosts: list[Series] = []
     steps: list[Series] = []
-    warnings: list[str] = []
+    twice: _Twice = {}
     for curve in curves:
         for one in curve.series:
             if not len(one.time) or one.pid is not None:
@@ -70,11 +102,11 @@ def recorded(curves: Sequence[Curve]) -> Recorded:
                 hosts.append(one)
     facts = _facts(curves)
     gpus = [
-        _gpu(place, found[place], facts, warnings)
+        _gpu(place, found[place], facts, twice)
         for place in sorted(found, key=lambda p: (p[0], -1 if p[1] is None else p[1], p[2]))
     ]
     starts = [int(one.time[0]) for gpu in gpus for one in gpu.counters.values()]
-    return Recorded(tuple(gpus), tuple(hosts), tuple(steps), min(starts, default=0), tuple(dict.fromkeys(warnings)))
+    return Recorded(tuple(gpus), tuple(hosts), tuple(steps), min(starts, default=0), tuple(_told(twice)))
 
 
 def _facts(curves: Iterable[Curve]) -> dict[str, dict[str, Value]]:
@@ -90,28 +122,22 @@ def _gpu(
     place: _Place,
     counters: Mapping[str, list[tuple[Series, Curve]]],
     facts: Mapping[str, Mapping[str, Value]],
-    warnings: list[str],
+    twice: _Twice,
 ) -> Gpu:
-    joined, doubled = {}, {}
-    for name, several in counters.items():
-        joined[name], others = _joined(several)
-        if others:
-            doubled[name] = others
-    if doubled:
-        warnings.append(_said(next(iter(joined.values())).subject or "a host", doubled, counters))
+    joined = {name: _joined(name, several, twice) for name, several in counters.items()}
     chosen = next((counters[name][0][1] for name in UTILIZATION if name in counters), None)
     curve = chosen or next(iter(counters.values()))[0][1]
     subject = next(iter(joined.values())).subject
     return Gpu(*place, curve.path, curve.clock, joined, facts.get(subject, {}))
 
 
-def _joined(several: Sequence[tuple[Series, Curve]]) -> tuple[Series, list[str]]:
-    """Return a counter that several files hold, and the files that are left out.
+def _joined(name: str, several: Sequence[tuple[Series, Curve]], twice: _Twice) -> Series:
+    """Return a counter that several files hold; of files that cannot be joined note in `twice` which is left out.
 
     They are one where they follow each other on one clock, or say the same where they overlap; else the longer counts.
     """
     if len(several) == 1:
-        return several[0][0], []
+        return several[0][0]
     ordered = sorted((one for one, _ in several), key=lambda one: (int(one.time[0]), len(one.time)))
     clocks = {(curve.clock, "" if curve.clock == "wall" else curve.kind) for _, curve in several}
     if len(clocks) == 1 and clocks.isdisjoint({("assumed", several[0][1].kind)}):
@@ -123,9 +149,13 @@ def _joined(several: Sequence[tuple[Series, Curve]]) -> tuple[Series, list[str]]
             if common < len(one.time):
                 pieces.append(replace(one, time=one.time[common:], value=one.value[common:]))
         else:
-            return _one(pieces), []
+            return _one(pieces)
     longest = max(several, key=lambda item: (int(item[0].time[-1] - item[0].time[0]), len(item[0].time)))
-    return longest[0], sorted({curve.path for one, curve in several if one is not longest[0]})
+    moments = all(len(one.time) == 1 and curve.clock != "wall" for one, curve in several)
+    for path in sorted({curve.path for one, curve in several if one is not longest[0]}):
+        key = ("", "") if moments else (path, longest[1].path)
+        twice.setdefault(key, {}).setdefault(longest[0].subject or "all GPUs", name)
+    return longest[0]
 
 
 def _one(pieces: Sequence[Series]) -> Series:
@@ -145,19 +175,18 @@ def _same(one: Series, common: int, pieces: Sequence[Series]) -> bool:
     )
 
 
-def _said(
-    subject: str, doubled: Mapping[str, Sequence[str]], counters: Mapping[str, Sequence[tuple[Series, Curve]]]
-) -> str:
-    """Return what is said of files that hold the same counters of a GPU, of which one is used."""
-    several = counters[next(iter(doubled))]
-    if all(len(one.time) == 1 and curve.clock != "wall" for one, curve in several):
-        return (
-            f"{subject}: {len(several):,} files hold a moment each, and none tells its time: one is used. "
-            "Write the time into each file's name, or into the samples."
+def _told(twice: Mapping[tuple[str, str], Mapping[str, str]]) -> Iterator[str]:
+    """Yield once for two files what GPUs they share, and which is used."""
+    for (path, longer), shared in twice.items():
+        subjects = list(shared)
+        if not path:
+            yield (
+                f"{subjects[0]}: several files hold a moment each, and none tells its time: one is used. "
+                "Write the time into each file's name, or into the samples."
+            )
+            continue
+        more = f" and {len(subjects) - NAMED} more" if len(subjects) > NAMED else ""
+        yield (
+            f"{path} and {longer} both hold {shared[subjects[0]]} of {', '.join(subjects[:NAMED])}{more}; the longer "
+            "one is used. Give the curves of one job once, with the name of the host where there are several."
         )
-    others = sorted({path for paths in doubled.values() for path in paths})
-    kept = next((curve.path for _, curve in several if curve.path not in others), others[0])  # it may hold it twice
-    return (
-        f"{subject}: {', '.join(others[:3])} and {kept} all hold {', '.join(list(doubled)[:3])}; the longer one is "
-        "used. Give the curves of one job once, with the name of the host where there are several."
-    )

@@ -26,7 +26,8 @@ def pictures(curves: Sequence[Curve], devices: Sequence[DeviceBusy]) -> tuple[Cu
         curves: that were measured.
         devices: how busy each GPU was, where that was measured.
     """
-    busy = {(device.node, device.device, device.instance): device.busy_share for device in devices}
+    known = {(device.node, device.device, device.instance): device for device in devices}
+    busy = {key: device.busy_share for key, device in known.items()}
     gpus: dict[Key, dict[str, tuple[str, Series]]] = {}
     for curve in curves:
         for series in curve.series:
@@ -36,7 +37,7 @@ def pictures(curves: Sequence[Curve], devices: Sequence[DeviceBusy]) -> tuple[Cu
                     columns[series.name] = (curve.path, series)
     shown = _shown(gpus.keys(), busy)
     bounds = _bounds(curves)
-    return tuple(_picture(key, gpus[key], busy.get(key), bounds if key in shown else None) for key in sorted(gpus))
+    return tuple(_picture(key, gpus[key], known.get(key), bounds if key in shown else None) for key in sorted(gpus))
 
 
 def _shown(keys: Iterable[Key], busy: dict[Key, float]) -> set[Key]:
@@ -56,9 +57,10 @@ def _bounds(curves: Sequence[Curve]) -> tuple[int, int]:
 
 
 def _picture(
-    key: Key, columns: dict[str, tuple[str, Series]], busy: float | None, bounds: tuple[int, int] | None
+    key: Key, columns: dict[str, tuple[str, Series]], told_of: DeviceBusy | None, bounds: tuple[int, int] | None
 ) -> CurvePicture:
     node, device, instance = key
+    busy = None if told_of is None else told_of.busy_share
     name = next((name for name in BUSY if name in columns), next(iter(columns)))
     file, told = columns[name]
     points: tuple[float | None, ...] = ()
@@ -78,6 +80,7 @@ def _picture(
             for name, (_, series) in sorted(columns.items())
             if not np.isnan(series.value).all()
         },
+        gpus=1 if told_of is None else told_of.gpus,
     )
 
 

@@ -23,6 +23,7 @@ class Samples:
     interval_s: float  # median; 0 of a single sample
     gaps: int  # pauses of more than three intervals
     gap_s: float  # in them, unknown
+    unknown_s: float = 0.0  # gap_s, and where samples hold no value: between others, before the first, after the last
 
     def __len__(self) -> int:
         return len(self.time)
@@ -77,16 +78,30 @@ def samples(
         column *= np.float32(scale)
     np.clip(column, low, high, out=column)
     if like is not None and np.array_equal(like.time, time):
-        return replace(like, value=column)
+        return replace(like, value=column, unknown_s=like.gap_s + _empty(one, known, like.seconds, like.interval_s))
     if len(time) < 2:
-        return Samples(time, column, np.zeros(len(time), np.float32), 0.0, 0, 0.0)
+        empty = (int(one.time[-1]) - int(one.time[0])) / 1e9 if len(one.time) else 0.0
+        return Samples(time, column, np.zeros(len(time), np.float32), 0.0, 0, 0.0, empty)
     spacing = np.diff(time)
     interval = float(np.median(spacing)) / 1e9
     seconds = (np.concatenate(([interval * 1e9], spacing)) / 1e9).astype(np.float32)
     late = seconds > GAP * interval
     gap_s = float(seconds[late].sum(dtype=np.float64)) - float(late.sum()) * interval
     seconds[late] = interval
-    return Samples(time, column, seconds, interval, int(late.sum()), max(gap_s, 0.0))
+    gap_s = max(gap_s, 0.0)
+    return Samples(
+        time, column, seconds, interval, int(late.sum()), gap_s, gap_s + _empty(one, known, seconds, interval)
+    )
+
+
+def _empty(one: Series, known: NDArray[np.bool_], seconds: Floats, interval_s: float) -> float:
+    """Return the time in which samples were taken that hold no value, in s, but for gaps."""
+    if known.all():
+        return 0.0
+    place = np.flatnonzero(known)
+    ends = int(one.time[place[0]]) - int(one.time[0]) + int(one.time[-1]) - int(one.time[place[-1]])
+    after = np.flatnonzero(np.diff(place) > 1) + 1
+    return ends / 1e9 + float(np.clip(seconds[after] - interval_s, 0, None).sum(dtype=np.float64))
 
 
 def at(one: Series, time: Ints, within_s: float) -> Floats64:

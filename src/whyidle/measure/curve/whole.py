@@ -44,6 +44,8 @@ def whole(shapes: Sequence[Shape], told: Recorded, lag: Lag | None, together: fl
     end = max(int(one.samples.time[-1]) for one in shapes)
     alike = {one.gpu.clock for one in shapes} == {shapes[0].gpu.clock}
     yield Measurement("curve_s", (end - start) / 1e9 if alike else max(one.samples.total_s for one in shapes))
+    unknown = sum(one.samples.unknown_s for one in shapes)
+    yield Measurement("curve_known_share", total / (total + unknown))
     yield Measurement("curve_interval_s", float(np.median([i for one in shapes if (i := one.samples.interval_s)])))
     if any(steps.same_part(told.steps, one.samples.interval_s, one.samples.total_s) for one in shapes if _even(one)):
         yield Measurement("curve_same_part", True)
