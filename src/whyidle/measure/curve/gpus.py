@@ -53,8 +53,6 @@ _Place = tuple[str, int | None, str]
 # GPUs, and one counter of each, by the file and the longer one that is used; ("", ""): moments
 _Twice = dict[tuple[str, str], dict[str, str]]
     tuple[str, str], dict[str, str]
-]  # by file and the longer one that is used: GPUs, and one counter of each; ("", ""): moments
-
 
 def of_one_host(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     """Return the curves, those that name no host as of the only one that others name: DCGM does, nvidia-smi does not.
