@@ -146,3 +146,9 @@ def test_memory_that_comes_with_a_shift_is_measured():
     m = values(measure(run(*gpus(np.where(late, 99.0, 70.0), memory_used_bytes=[np.where(late, 3e10, 1e10)]))))
     assert m["curve_change_counter"] == "utilization"
     assert m["curve_change_memory_bytes"] == pytest.approx(2e10)
+
+
+def test_a_gpu_lags_also_where_samples_see_its_waits_for_a_while_only():
+    alias = np.where(np.arange(720) % 56 < 20, 0.0, 99.0)
+    m = values(measure(run(*gpus(noisy(98, 720), noisy(98, 720), alias, noisy(98, 720)))))
+    assert m["curve_lag_gpu"] == "gpu 2"

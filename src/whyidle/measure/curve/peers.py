@@ -14,6 +14,7 @@ from whyidle.measure.curve.shape import LEAST, Shape, kind_of
 from whyidle.model.evidence import Floats64, Ints
 
 WINDOWS: Final = 60  # at most, of five samples at least: noise of samples averages out, what lasts stays
+LONG: Final = 8  # longer ones, in which what samples of a part of steps show for a while averages out, too
 FEWEST: Final = 5
 POINTS: Final = 5.0  # of utilization (method 3.2)
 SPREAD: Final = 3.0 * 1.4826  # MAD of the GPUs (method 3.2)
@@ -62,11 +63,11 @@ def aligned(shapes: Sequence[Shape]) -> list[Shape]:
     return kept if len(kept) > 1 else []
 
 
-def windows(together: Sequence[Shape]) -> Floats64:
+def windows(together: Sequence[Shape], most: int = WINDOWS) -> Floats64:
     """Return the edges of windows over the time that all GPUs have, in ns."""
     columns = [one.samples for one in together]
     low, high = max(int(one.time[0]) for one in columns), min(int(one.time[-1]) for one in columns)
-    count = int(np.clip(min(len(one) for one in columns) // FEWEST, 1, WINDOWS))
+    count = int(np.clip(min(len(one) for one in columns) // FEWEST, 1, most))
     return np.linspace(low, high + 1, count + 1)
 
 
@@ -94,6 +95,10 @@ def lagging(shapes: Sequence[Shape]) -> Lag | None:
     if not told.any():
         return None
     apart = _apart(means[:, told], POINTS, PAIR)
+    if apart is None:
+        wide = windows(together, LONG)
+        long = np.stack([mean_of(one.samples.time, one.samples.value, wide) for one in together])
+        apart = None if np.isnan(long).any() else _apart(long, POINTS, PAIR)
     if apart is not None:
         rows, share = apart
         means = means[:, told]

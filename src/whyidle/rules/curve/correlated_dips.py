@@ -16,7 +16,8 @@ class CorrelatedDips(Rule):
 
     ## How we know
     In most samples in which any GPU is below 10%, four fifths of all GPUs are. Dips that come at one interval are told
-    by `curve.sawtooth`, which says that they are of all GPUs.
+    by `curve.sawtooth`, which says that they are of all GPUs. Steps in which all ranks wait for their batches look
+    the same where they are shorter than the time between samples and the GPU counts over a part of that.
 
     ## When to ignore it
     The curves are those of one process that uses several GPUs in turn.
@@ -37,7 +38,7 @@ class CorrelatedDips(Rule):
             fixes=(settle.by_trace("all ranks together"),),
             candidates=(
                 "pause.checkpoint_sync", "pause.evaluation", "dist.straggler", "dist.input_straggler",
-                "input.storage", "dist.net_socket",
+                "input.storage", "dist.net_socket", "input.workers_too_few",
             ),
         )  # fmt: skip
 
