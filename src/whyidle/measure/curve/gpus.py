@@ -52,7 +52,7 @@ _STEPS: Final = frozenset(
 _Place = tuple[str, int | None, str]
 # GPUs, and one counter of each, by the file and the longer one that is used; ("", ""): moments
 _Twice = dict[tuple[str, str], dict[str, str]]
-    tuple[str, str], dict[str, str]
+
 
 def of_one_host(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     """Return the curves, those that name no host as of the only one that others name: DCGM does, nvidia-smi does not.
