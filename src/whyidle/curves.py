@@ -13,18 +13,20 @@ from typing import Final
 
 from whyidle.measure import Measured
 from whyidle.measure.curve import Curves
-from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, CurvePicture, Finding, Prediction, Summary
+from whyidle.model.finding import HEALTHY_IDLE, MEDIUM, WATCH, CurvePicture, Finding, Prediction, Summary
 from whyidle.model.measurement import CURVE, CURVE_ACTIVITY, CURVE_LONG, Measurements
+from whyidle.model.times import span
 from whyidle.rules import all_rules
 
 # A cause is never surer than this where only a curve tells of it (docs/method.md, Curves).
 MOST_CONFIDENCE: Final = 0.6
 FEWEST: Final = 5  # samples of a GPU: fewer are moments, no curve (judgement)
+BY_LOG: Final = frozenset({"curve.data_wait"})  # what a trainer printed, no curve
 KINDS: Final = 2  # formats that a sentence names
 NAMED: Final = 3  # GPUs or counters that a sentence names
 WHOLE: Final = 0.95  # of the sampled time: where less of it holds a utilization, that is told
 NO_PREDICTION: Final = "a curve does not show what a fix would change"
-NEXT: Final = "What the job does then, a step timer tells: `whyidle run -- python train.py`."
+NEXT: Final = f"`{WATCH}` records what the job does in that time."
 BUSY_IS_NOT_WORK: Final = "but a GPU that is busy need not get work done."
 
 
@@ -95,14 +97,15 @@ def enough(summary: Summary, findings: Iterable[Finding]) -> bool:
     """Say whether a run with curves alone is judged: it is not where its GPUs idle and no shape says what it may be."""
     if summary.gpu_idle_share is None:
         return summary.data_wait_share is not None
-    return summary.gpu_idle_share < MEDIUM or any(finding.severity != "low" for finding in findings)
+    shaped = sum(finding.lost_share or 0.0 for finding in findings)
+    return summary.gpu_idle_share - shaped < MEDIUM or any(finding.severity != "low" for finding in findings)
 
 
 def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> str:
     """Return the judgement on a run of which there are only curves, the answer first."""
     if summary.gpu_idle_share is None:
         return _without_utilization(summary, curves)
-    idle, count = summary.gpu_idle_share, len(summary.devices)
+    idle, count = summary.gpu_idle_share, sum(device.gpus for device in summary.devices)
     who = "Your GPU was" if count == 1 else "Your GPUs were"
     known = f"({', '.join(_known(summary, curves))})"
     grave = any(finding.severity != "low" for finding in findings)
@@ -111,10 +114,14 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     if idle < HEALTHY_IDLE:
         return f"{who} busy {1 - idle:.0%} of the time {known}, {BUSY_IS_NOT_WORK}"
     said = f"{who} idle {idle:.0%} of the time {known}."
-    if not grave and idle >= MEDIUM:
+    if not enough(summary, findings):
         return f"{said} The curve has no shape that says what it may be: not judged. {NEXT}"
     shape = _of_most_idle(findings, Measurements(curves.measurements))
-    return f"{said} A curve shows when, not why" + (f": {shape.shown}." if shape is not None else ".")
+    if shape is None:
+        return f"{said} A curve shows when, not why."
+    if shape.rule in BY_LOG:
+        return f"{said} {shape.shown[:1].upper()}{shape.shown[1:]}, says the trainer's log."
+    return f"{said} A curve shows when, not why: {shape.shown}."
 
 
 def _of_most_idle(findings: Iterable[Finding], m: Measurements) -> Finding | None:
@@ -129,11 +136,17 @@ def _known(summary: Summary, curves: Curves) -> Iterator[str]:
     """Yield by what it is known: the formats, how many GPUs, for how long, how often."""
     used = (curve for curve in curves.curves if not curve.step_log)
     yield _listed(dict.fromkeys(curve.kind for curve in used), KINDS)
-    count, hosts = len(summary.devices), len({device.node for device in summary.devices})
+    count = sum(device.gpus for device in summary.devices)
+    hosts = len({device.node for device in summary.devices})
     yield f"{count:,} GPU{'' if count == 1 else 's'}" + (f" of {hosts:,} hosts" if hosts > 1 else "")
     if summary.curve_s is not None:
         every = summary.curve_interval_s
-        yield span(summary.curve_s) + (f" at {span(every)}" if every else "")
+        yield span(summary.curve_s) + (f", one sample per {_each(every)}" if every else "")
+
+
+def _each(seconds: float) -> str:
+    """Return how often, to stand behind "per": "second", "30 s"."""
+    return {1.0: "second", 60.0: "minute"}.get(round(seconds, 2), span(seconds))
 
 
 def _without_utilization(summary: Summary, curves: Curves) -> str:
@@ -193,14 +206,6 @@ def _at_that_moment(curves: Curves) -> str:
         default=None,
     )
     return f"{count} at {share}" + ("" if held is None else f", up to {held / 2**30:.3g} GiB held")
-
-
-def span(seconds: float) -> str:
-    """Return a time as a person says it: "0.3 s", "22.6 min", "8 h", "30 days"."""
-    for unit, size, least in (("days", 86_400.0, 72.0 * 3600), ("h", 3600.0, 7200.0), ("min", 60.0, 120.0)):
-        if seconds >= least:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s" if seconds >= 0.1 else f"{seconds * 1e3:.3g} ms"
 
 
 def disagreements(curves: Curves) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:  # which needs numpy; `whyidle run` does without until the job has ended
     from whyidle.model.evidence import Ignored, Value
@@ -139,6 +139,10 @@ class Predicted:
         return max(1 - 1 / self.speedup.likely, 0.0) if self.speedup.likely > 0 else 0.0
 
 
+# The next measurement after a curve: what a report says once, however many shapes ask for it.
+WATCH: Final = "whyidle run -- python train.py"
+
+
 @dataclass(frozen=True, slots=True)
 class Fix:
     """One change to make."""
@@ -170,7 +174,7 @@ class Finding:
     def shown(self) -> str:
         """Return the message without what it costs, to stand within a sentence."""
         text = self.message.rstrip(".").partition(", which costs")[0]
-        return text if text[:2].isupper() else text[:1].lower() + text[1:]
+        return text if text[:2].isupper() and text[1:2] != " " else text[:1].lower() + text[1:]
 
     @property
     def savings(self) -> tuple[tuple[Fix, float], ...]:
@@ -209,6 +213,7 @@ class DeviceBusy:
     window_s: float
     node: str = ""  # of a curve that tells it: the host
     instance: str = ""  # of a GPU that is split (MIG)
+    gpus: int = 1  # of how many this is the mean: CloudWatch has one number for all of an instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +276,7 @@ class CurvePicture:
     busy_share: float | None = None  # None: its utilization was not measured
     points: tuple[float | None, ...] = ()  # mean utilization of equal parts of the time, 0-1; of many GPUs of some
     means: Mapping[str, float] = field(default_factory=dict)  # of each of its series, by name (docs/curves.md)
+    gpus: int = 1  # of how many this is the mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ def _fit(points: Sequence[float | None], length: int) -> Iterator[float | None]:
 def curve_gpu(gpu: CurvePicture | DeviceBusy, *, several: bool) -> str:
     """Name a GPU of a curve: by its host where there are several, and by what tells it from its siblings."""
     host = f"{clean(gpu.node)} " if several and gpu.node else ""
+    if gpu.gpus > 1:
+        return f"{host}{gpu.gpus} GPUs"
     return f"{host}GPU {gpu.device}" + (f" MIG {clean(gpu.instance)}" if gpu.instance else "")
 
 

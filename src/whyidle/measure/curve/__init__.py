@@ -58,7 +58,7 @@ def measure(run: Run) -> Curves:
         measurements=measurements,
         devices=tuple(_devices(shapes)),
         gpus=_models(told),
-        warnings=(*told.warnings, *warnings(told, shapes)),
+        warnings=(*(said for curve in run.curves for said in curve.warnings), *told.warnings, *warnings(told, shapes)),
         contradictions=tuple(contradictions(shapes, measurements)),
     )
 
@@ -67,10 +67,13 @@ def _devices(shapes: Sequence[Shape]) -> Iterator[DeviceBusy]:
     for one in shapes:
         gpu, covered = one.gpu, one.samples.total_s
         device = -1 if gpu.device is None else gpu.device
-        yield DeviceBusy(None, device, one.samples.mean / 100, covered, gpu.node, gpu.instance)
+        yield DeviceBusy(None, device, one.samples.mean / 100, covered, gpu.node, gpu.instance, gpu.gpus)
 
 
 def _models(told: Recorded) -> tuple[GpuCount, ...]:
     """Return the GPUs by model, as far as the recording names them; an instance of one that is split is no GPU."""
-    named = {(gpu.node, gpu.device): str(gpu.facts["name"]) for gpu in told.gpus if "name" in gpu.facts}
-    return tuple(GpuCount(name, count) for name, count in sorted(Counter(named.values()).items()))
+    named = {(gpu.node, gpu.device): (str(gpu.facts["name"]), gpu.gpus) for gpu in told.gpus if "name" in gpu.facts}
+    counts: Counter[str] = Counter()
+    for name, count in named.values():
+        counts[name] += count
+    return tuple(GpuCount(name, count) for name, count in sorted(counts.items()))

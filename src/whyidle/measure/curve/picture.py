@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ def pictures(curves: Sequence[Curve], devices: Sequence[DeviceBusy]) -> tuple[Cu
         devices: how busy each GPU was, where that was measured.
     """
     busy = {(device.node, device.device, device.instance): device.busy_share for device in devices}
+    several = {(device.node, device.device, device.instance): device.gpus for device in devices}
     gpus: dict[Key, dict[str, tuple[str, Series]]] = {}
     for curve in curves:
         for series in curve.series:
@@ -36,7 +38,10 @@ def pictures(curves: Sequence[Curve], devices: Sequence[DeviceBusy]) -> tuple[Cu
                     columns[series.name] = (curve.path, series)
     shown = _shown(gpus.keys(), busy)
     bounds = _bounds(curves)
-    return tuple(_picture(key, gpus[key], busy.get(key), bounds if key in shown else None) for key in sorted(gpus))
+    return tuple(
+        replace(_picture(key, gpus[key], busy.get(key), bounds if key in shown else None), gpus=several.get(key, 1))
+        for key in sorted(gpus)
+    )
 
 
 def _shown(keys: Iterable[Key], busy: dict[Key, float]) -> set[Key]:

@@ -39,7 +39,7 @@ class Fluctuating(Rule):
         )  # fmt: skip
         first = ("input.storage",) if m.get("curve_io_wait_share", 0.0) >= self.slow_disk else ()
         yield from self.finding(
-            f"Utilization goes up and down without a rhythm: idle {lost:.0%} of the curve.",
+            f"Utilization goes up and down without a rhythm, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, self.clear),
             seen=f"5% of the samples below {m.get('curve_p05_share', 0.0):.0%}, 5% above "

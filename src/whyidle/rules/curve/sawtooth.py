@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
@@ -54,9 +55,11 @@ class Sawtooth(Rule):
         alias = "curve_alias_period_s" in m and "curve_period_s" not in m
         margin = m.get("curve_period_score", self.certain) / self.certain
         every = m.number("curve_dip_interval_s")
-        often = f"about every {every:.3g} s" if not alias else f"every {every:.3g} s, or in steps too short to see"
+        often = f"about every {span(every)}"
+        if alias:
+            often = f"every {span(every)}, or more often than these samples can show"
         yield from self.finding(
-            f"Utilization falls to zero {often}, which costs {lost:.0%} of the curve.",
+            f"Utilization falls to zero {often}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, min(margin, 1.0) * (self.aliased if alias else 1.0), logged=bool(event)),
             seen=self._seen(m, event, alias),
@@ -66,7 +69,7 @@ class Sawtooth(Rule):
         )
 
     def _seen(self, m: Measurements, event: str, alias: bool) -> str:
-        said = f"{m.get('curve_dips', 0.0):.0f} dips below 10% of {m.get('curve_dip_s', 0.0):.3g} s"
+        said = f"{m.get('curve_dips', 0.0):,.0f} dips below 10%, of {span(m.get('curve_dip_s', 0.0))} each"
         if "curve_period_score" in m:
             said += f", autocorrelation {m.number('curve_period_score'):.2f}"
         if m.get("curve_gpus", 1.0) > 1 and m.get("curve_together_share", 0.0) >= self.together:

@@ -6,7 +6,7 @@ rules that it cannot tell apart, and its fix is the next measurement: a step tim
 
 from __future__ import annotations
 
-from whyidle.model.finding import Fix
+from whyidle.model.finding import WATCH, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
 
@@ -35,7 +35,7 @@ def by_trace(what: str) -> Fix:
     """Return the step from this curve to the cause: a job watched, then traced."""
     return Fix(
         f"measure {what}: first the steps, then a trace of a few of them",
-        "whyidle run -- python train.py   # steps, data wait, saves, CPU and GPU counters of the whole job\n"
+        f"{WATCH}   # steps, data wait, saves, CPU and GPU counters of the whole job\n"
         "whyidle demo --record            # how to record a trace with torch.profiler\n"
         "whyidle diagnose DIR trace.json.gz gpu.txt",
         effort="argument",
@@ -50,7 +50,7 @@ def by_clocks(what: str) -> Fix:
         f"see {what} while the job runs",
         "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK   # which reason holds the clock down\n"
         "nvidia-smi pmon -c 5                                   # who else uses the GPU\n"
-        "whyidle run -- python train.py                         # records both beside the steps",
+        f"{WATCH}                         # records both beside the steps",
         effort="argument",
         applies=SETTLES,
         risk="none: it measures, and changes nothing",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
@@ -44,10 +45,10 @@ class StepChange(Rule):
         moved = f"from {low:.4g}{unit} to {high:.4g}{unit}"
         degrees = f", {m.number('temperature_c'):.0f} °C while busy" if "temperature_c" in m else ""
         yield from self.finding(
-            f"{counter[:1].upper()}{counter[1:]} shifts {moved} and stays, which costs up to {lost:.0%} of the curve.",
+            f"{counter[:1].upper()}{counter[1:]} shifts {moved} and stays, which costs up to {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, self.vague if counter == "power" else 1.0),
-            seen=f"{moved} after {m.get('curve_change_s', 0.0):.0f} s{degrees}",
+            seen=f"{moved} after {span(m.get('curve_change_s', 0.0))}{degrees}",
             locations=m.one("curve_change_counter").locations,
             fixes=(
                 settle.by_trace("steps before and after")
