@@ -114,7 +114,7 @@ def lagging() -> Report:
         "curve.lagging_gpu",
         "medium",
         0.5,
-        "GPU 3 is apart from its peers in utilization, which costs up to 6% of the time.",
+        "GPU 3 has a lower utilization than its peers, which costs up to 6% of the time.",
         0.06,
         "utilization 51 against 98 of its peers, in 97% of the time",
         candidates=("dist.straggler", "hw.thermal"),
@@ -122,7 +122,10 @@ def lagging() -> Report:
     curves = [
         picture(d, 0.51 if d == 3 else 0.98, tuple(0.51 if d == 3 else 0.98 for _ in range(48))) for d in range(8)
     ]
-    told = "Your GPUs were idle 8% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min, one sample per 0.3 s). A curve shows when, not why."
+    told = (
+        "Your GPUs were idle 8% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min, one sample per 0.3 s). "
+        "A curve shows when, not why."
+    )
     return of(*curves, verdict=told, idle=0.08, findings=(found,))
 
 
@@ -139,8 +142,8 @@ def cluster() -> Report:
         for i in range(512)
     ]
     told = (
-        "Your GPUs were idle 10% of the time (CloudWatch, 512 GPUs of 64 hosts, 30 days, one sample per minute). A curve shows when, "
-        "not why: utilization falls to zero about every 75 s."
+        "Your GPUs were idle 10% of the time (CloudWatch, 512 GPUs of 64 hosts, 30 days, one sample per minute). "
+        "A curve shows when, not why: utilization falls to zero about every 75 s."
     )
     return of(*curves, verdict=told, idle=0.1, findings=(SAWTOOTH,), kind="CloudWatch")
 

@@ -161,14 +161,14 @@ def _candidate(path: Path, named: bool) -> Candidate:
 
 
 def _unread(path: Path, known: Foreign) -> UnreadableError:
-    return UnreadableError(path, f"{known.name}, which whyidle does not read yet.", known.hint or RECORD)
+    return UnreadableError(path, f"{known.name}, {known.why}.", known.hint or RECORD)
 
 
 def _empty(path: Path, size: int) -> UnreadableError:
     lost = path.name.endswith((".json", ".json.gz"))
     if not size:
         return UnreadableError(
-            path, "an empty file.", "What should write it has not, or ended before it did: record again.", damaged=lost
+            path, "an empty file.", "Nothing was recorded, or it is not written yet. Record it again.", damaged=lost
         )
     what = "a gzip with nothing in it, or cut short at its start." if path.suffix == ".gz" else "only blanks."
     return UnreadableError(path, what, "Copy or record the trace again.", damaged=lost)

@@ -73,10 +73,10 @@ def _candidates(finding: Finding, width: int, most: int | None) -> Iterator[Text
     names = [clean(name) for name in finding.candidates]
     shape = finding.rule.startswith("curve.")  # which is no cause by itself
     head, before = (_label("may be"), "") if shape else (_label(""), "could also be ")
-    left = (width - INDENT) * (MAY_BE if shape else 1) if most else None
-    kept = len(names)
-    while left is not None and kept > 1 and len(before + _several(names, kept)) > left - NAME * (left > width) // 2:
-        kept -= 1
+    lines = len(names) if most is None else MAY_BE if shape else 1
+    room = width - INDENT
+    fits = (n for n in range(len(names), 1, -1) if len(wrap(before + _several(names, n), room, room)) <= lines)
+    kept = next(fits, 1)
     yield from hang(head, Text(before + _several(names, kept)), width)
 
 

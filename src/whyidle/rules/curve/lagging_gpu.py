@@ -40,8 +40,9 @@ class LaggingGpu(Rule):
             counter = str(m.one("curve_lag_counter").value)
         clocks = counter != "utilization"
         place = m.one("curve_lag_gpu").locations
+        apart = "lower" if m.get("curve_lag_value", 0.0) <= m.get("curve_lag_peers", 0.0) else "higher"
         yield from self.finding(
-            f"{gpu} is apart from its peers in {counter}, which costs up to {lost:.0%} of the time.",
+            f"{gpu} has a {apart} {counter} than its peers, which costs up to {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, m.get("curve_lag_windows_share", 0.5)),
             seen=f"{counter} {m.get('curve_lag_value', 0.0):.4g} against {m.get('curve_lag_peers', 0.0):.4g} of its "
