@@ -151,7 +151,8 @@ def _time_and_name(location: Location, which: bool) -> str:
     if location.start_s is not None and location.end_s is not None:
         # as many decimals as it takes to tell the ends apart
         long = location.end_s - location.start_s
-        whole = long > 0 and location.start_s.is_integer() and location.end_s.is_integer()
+        ends = (location.start_s, location.end_s)
+        whole = (of_curve and long >= 10) or (long > 0 and all(float(end).is_integer() for end in ends))
         decimals = 0 if long >= LONG or whole else next((n for n in (3, 4, 5) if long >= 10 ** (1 - n)), 6)
         both = f"{location.start_s:.{decimals}f}\N{EN DASH}{location.end_s:.{decimals}f} s"
         parts.append(f"at {both} of the recording")

@@ -63,10 +63,7 @@ def contradictions(shapes: Sequence[Shape], measurements: Sequence[Measurement])
             break
     m = {item.name: item.value for item in measurements if not item.subject}
     if float(m.get("curve_data_wait_share", 1.0)) < NONE_LOGGED and m.get("curve_dip_event") == "checkpoint":
-        yield (
-            f"The trainer's log says that nothing waits for data, and utilization falls to zero every "
-            f"{span(float(m['curve_dip_interval_s']))}, when it saves: its timer does not cover checkpoints."
-        )
+        yield "The trainer's timer of waits for data says none: it does not cover checkpoints."
 
 
 def _names(subjects: Sequence[str]) -> str:
