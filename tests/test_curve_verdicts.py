@@ -111,6 +111,15 @@ def test_a_mean_of_several_gpus_counts_as_many():
     assert "8 GPUs   " in render(report)
 
 
+def test_parts_of_a_gpu_that_is_split_are_one_gpu():
+    parts = (gpu(sawtooth() / 100, name="graphics_active_share", instance=f"1g.5gb {part}") for part in range(3))
+    report = cost.price(judged(curve(*parts)))
+    assert report.summary.verdict.startswith("Your GPU was idle")
+    assert "3 parts of 1 GPU" in report.summary.verdict
+    assert report.summary.cost is not None
+    assert report.summary.cost.gpus == 1
+
+
 def test_small_shapes_that_say_what_the_idle_time_may_be_are_a_judgement():
     values = np.where(np.arange(3600) % 80 < 3, 0.0, 97.0)
     report = judged(curve(gpu(values)))

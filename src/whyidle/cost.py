@@ -113,7 +113,7 @@ def price(
     if listed is not None:
         usd_per_gpu_hour = listed.usd_per_gpu_hour
     source = listed.source if listed is not None else "your price"
-    count = gpus or report.run.world_size or sum(device.gpus for device in report.summary.devices) or 1
+    count = gpus or report.run.world_size or report.summary.gpu_count or 1
     hourly = (usd_per_gpu_hour or 0.0) * count
     if usd_per_gpu_hour is not None and (idle is not None or report.run.gpus):
         report = _saved(report, hourly)

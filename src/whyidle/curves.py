@@ -105,7 +105,7 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     """Return the judgement on a run of which there are only curves, the answer first."""
     if summary.gpu_idle_share is None:
         return _without_utilization(summary, curves)
-    idle, count = summary.gpu_idle_share, sum(device.gpus for device in summary.devices)
+    idle, count = summary.gpu_idle_share, summary.gpu_count
     who = "Your GPU was" if count == 1 else "Your GPUs were"
     known = f"({', '.join(_known(summary, curves))})"
     grave = any(finding.severity != "low" for finding in findings)
@@ -136,9 +136,10 @@ def _known(summary: Summary, curves: Curves) -> Iterator[str]:
     """Yield by what it is known: the formats, how many GPUs, for how long, how often."""
     used = (curve for curve in curves.curves if not curve.step_log)
     yield _listed(dict.fromkeys(curve.kind for curve in used), KINDS)
-    count = sum(device.gpus for device in summary.devices)
+    count, parts = summary.gpu_count, len([one for one in summary.devices if one.instance])
     hosts = len({device.node for device in summary.devices})
-    yield f"{count:,} GPU{'' if count == 1 else 's'}" + (f" of {hosts:,} hosts" if hosts > 1 else "")
+    split = f"{parts:,} parts of " if parts else ""
+    yield f"{split}{count:,} GPU{'' if count == 1 else 's'}" + (f" of {hosts:,} hosts" if hosts > 1 else "")
     if summary.curve_s is not None:
         every = summary.curve_interval_s
         yield span(summary.curve_s) + (f", one sample per {_each(every)}" if every else "")

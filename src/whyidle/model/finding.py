@@ -346,6 +346,11 @@ class Summary:
     curve_interval_s: float | None = None  # between two samples, median
     curve_idle_share: float | None = None  # of them: the mean utilization is the rest
 
+    @property
+    def gpu_count(self) -> int:
+        """Return how many GPUs were judged: parts of one that is split are one, a mean of several is several."""
+        return sum({(one.rank, one.node, one.device): one.gpus for one in self.devices}.values())
+
 
 @dataclass(frozen=True, slots=True)
 class EvidenceFile:

@@ -50,7 +50,7 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
     if not everything and "list price" in source:
         source = "list price"
     text += f" ({plural(cost.gpus, 'GPU')} at {money(cost.usd_per_gpu_hour)}, {source})"
-    seen = sum(gpu.count for gpu in report.run.gpus) or len(report.summary.devices)
+    seen = sum(gpu.count for gpu in report.run.gpus) or report.summary.gpu_count
     if 0 < seen < cost.gpus:
         text += f", if all {cost.gpus:,} GPUs are like the {seen:,} recorded"
     yield from hang(Text("  cost: ", style="bold"), Text(text), width)
