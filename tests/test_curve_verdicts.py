@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from tests.recorded import BEGAN, GPU_OF_MACHINE, MS, Process, run_directory
 from tests.sampled import WALL, S, curve, gpu, trainer
 from whyidle import cost
-from whyidle.curves import MOST_CONFIDENCE, span
+from whyidle.curves import MOST_CONFIDENCE
 from whyidle.diagnosis import diagnose
 from whyidle.judge import judge
 from whyidle.model.evidence import Fact, Run, Series
+from whyidle.model.times import span
 from whyidle.read import load
 from whyidle.render import render
 from whyidle.render.base import Look
@@ -25,6 +26,7 @@ from whyidle.render.json import Json
 ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "src" / "whyidle" / "demo" / "before.json.gz"
 HEALTHY = ROOT / "tests" / "runs" / "healthy"
+A100 = "NVIDIA A100-SXM4-80GB"
 UNKNOWN = [np.nan] * 600
 
 
@@ -43,7 +45,7 @@ def judged(*curves, **more):
 def test_a_sawtooth_is_told_with_how_it_is_known():
     report = judged(curve(*(gpu(sawtooth(), device=device) for device in range(8))))
     assert report.summary.verdict.startswith(
-        "Your GPUs were idle 21% of the time (nvidia-smi dmon, 8 GPUs, 22.5 min at 1 s)."
+        "Your GPUs were idle 21% of the time (nvidia-smi dmon, 8 GPUs, 22.5 min, one sample per second)."
     )
     assert report.summary.gpu_idle_share == pytest.approx(1 - 0.99 * 0.8, abs=1e-3)
     assert report.summary.idle_by_cause == {"unknown": report.summary.gpu_idle_share}
@@ -61,8 +63,8 @@ def test_a_healthy_curve_is_one_line():
     report = judged(curve(gpu(steady())))
     assert report.healthy
     assert report.exit_code == 0
-    assert (
-        report.summary.verdict == "Healthy: the GPU was busy 98% of the time (nvidia-smi dmon, 1 GPU, 9.98 min at 1 s)."
+    assert report.summary.verdict == (
+        "Healthy: the GPU was busy 98% of the time (nvidia-smi dmon, 1 GPU, 10 min, one sample per second)."
     )
     assert "GPU 0 " not in render(report)
 
@@ -85,13 +87,55 @@ def test_one_gpu_that_is_unknown_beside_one_that_is_known():
     report = judged(curve(gpu(steady()), gpu(UNKNOWN, device=1)))
     assert report.exit_code == 0
     assert [device.device for device in report.summary.devices] == [0]
-    assert any("gpu 1: utilization was not recorded" in warning for warning in report.warnings)
+    assert any("GPU 1: utilization was not recorded" in warning for warning in report.warnings)
 
 
 def test_samples_without_a_utilization_are_told():
     report = judged(curve(gpu(np.r_[steady(), UNKNOWN])))
     assert report.summary.verdict.endswith("Nothing is known of 50% of the time in which it was sampled.")
     assert not report.healthy
+    assert "of 20 min of samples 10 min hold a utilization: nothing is known of the rest." in report.warnings
+
+
+def test_what_a_reader_had_to_leave_out_is_told():
+    report = judged(curve(gpu(steady()), warnings=("gpu.txt: cut short; what comes before is read.",)))
+    assert "gpu.txt: cut short; what comes before is read." in report.warnings
+
+
+def test_a_mean_of_several_gpus_counts_as_many():
+    facts = (("name", A100), ("gpus", 8), ("mean_of_gpus", True))
+    of_all = tuple(Fact(name, value, "instance type", "gpu 0") for name, value in facts)
+    report = cost.price(judged(replace(curve(gpu(sawtooth())), facts=of_all)))
+    assert "8 GPUs" in report.summary.verdict
+    assert [(found.name, found.count) for found in report.run.gpus] == [(A100, 8)]
+    assert report.summary.cost is not None
+    assert report.summary.cost.gpus == 8
+    assert "8 GPUs   " in render(report)
+
+
+def test_parts_of_a_gpu_that_is_split_are_one_gpu():
+    parts = (gpu(sawtooth() / 100, name="graphics_active_share", instance=f"1g.5gb {part}") for part in range(3))
+    report = cost.price(judged(curve(*parts)))
+    assert report.summary.verdict.startswith("Your GPU was idle")
+    assert "3 parts of 1 GPU" in report.summary.verdict
+    assert report.summary.cost is not None
+    assert report.summary.cost.gpus == 1
+
+
+def test_small_shapes_that_say_what_the_idle_time_may_be_are_a_judgement():
+    values = np.where(np.arange(3600) % 80 < 3, 0.0, 97.0)
+    report = judged(curve(gpu(values)))
+    assert 0.05 < report.summary.gpu_idle_share < 0.08
+    assert [found.severity for found in report.findings] == ["low"]
+    assert report.judged
+    assert report.exit_code == 0
+    assert "no shape" not in report.summary.verdict
+
+
+def test_the_next_measurement_is_told_once():
+    shown = render(judged(curve(gpu(sawtooth()))))
+    assert shown.count("whyidle run -- python train.py") == 1
+    assert "…" not in shown[shown.index("may be") :].partition("\n\n")[0]
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -229,7 +273,7 @@ def test_counters_that_do_not_agree_are_in_the_verdict():
     told = curve(gpu(steady()), gpu([0.2] * 600, name="sm_active_share"), gpu([0.03] * 600, name="tensor_active_share"))
     report = judged(told)
     assert report.summary.verdict.startswith("Your GPU was busy 98% of the time")
-    assert "GPU 0: utilization is 98%, but multiprocessors work in 20% of the cycles" in report.summary.verdict
+    assert "Utilization of GPU 0 is 98%, but multiprocessors work in 20% of the cycles" in report.summary.verdict
     assert not report.healthy
     assert report.exit_code == 1
 

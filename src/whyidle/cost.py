@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.finding import OWN_CODE, Applied, Asked, Cost, Finding, Predicted, Report, Summary, rented
+from whyidle.model.finding import OWN_CODE, Applied, Asked, Cost, Finding, Predicted, Report, Summary
 from whyidle.model.hardware import ListPrice, list_price
 
 TARGETS = (0.6, 0.8, 0.95)
@@ -114,7 +114,7 @@ def price(
     if listed is not None:
         usd_per_gpu_hour = listed.usd_per_gpu_hour
     source = listed.source if listed is not None else "your price"
-    count = gpus or report.run.world_size or rented(report.summary.devices) or 1
+    count = gpus or report.run.world_size or report.summary.gpu_count or 1
     hourly = (usd_per_gpu_hour or 0.0) * count
     if usd_per_gpu_hour is not None and (idle is not None or report.run.gpus):
         report = _saved(report, hourly)

@@ -18,14 +18,16 @@ from whyidle.model.finding import (
     HEALTHY_IDLE,
     MEDIUM,
     UTILIZED,
+    WATCH,
     WHOLE,
     DeviceBusy,
     Finding,
     Prediction,
     Summary,
-    rented,
+    gpu_count,
 )
 from whyidle.model.measurement import CURVE, CURVE_ACTIVITY, CURVE_LONG, Measurements
+from whyidle.model.times import span
 from whyidle.rules import all_rules
 
 # A cause is never surer than this where only a curve tells of it (docs/method.md, Curves).
@@ -33,10 +35,11 @@ MOST_CONFIDENCE: Final = 0.6
 FEWEST: Final = 5  # samples of a GPU: fewer are moments, no curve (judgement)
 SHAPED: Final = 10  # samples: fewer say how busy a GPU was in them, and nothing of its job (method, Curves)
 MOSTLY: Final = 0.5  # of the time that was sampled: where less of it holds a utilization, nobody can judge
+BY_LOG: Final = frozenset({"curve.data_wait"})  # what a trainer printed, no curve
 KINDS: Final = 2  # formats that a sentence names
 NAMED: Final = 3  # GPUs or counters that a sentence names
 NO_PREDICTION: Final = "a curve does not show what a fix would change"
-NEXT: Final = "What the job does then, a step timer tells: `whyidle run -- python train.py`."
+NEXT: Final = f"`{WATCH}` records what the job does in that time."
 SAME_PART: Final = (
     "but a step takes as long as it is from one sample to the next, so that all see the same part of it. "
     "Sample at another interval."
@@ -156,7 +159,7 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     """Return the judgement on a run of which there are only curves, the answer first."""
     if summary.gpu_idle_share is None:
         return _without_utilization(summary, curves)
-    idle, count = summary.gpu_idle_share, rented(summary.devices)
+    idle, count = summary.gpu_idle_share, summary.gpu_count
     who = "Your GPU was" if count == 1 else "Your GPUs were"
     known = f"({', '.join(_known(summary, curves))})"
     grave = any(finding.severity != "low" for finding in findings)
@@ -178,6 +181,8 @@ def verdict(summary: Summary, findings: tuple[Finding, ...], curves: Curves) -> 
     shape = _of_most_idle(findings, Measurements(curves.measurements))
     if shape is None:
         return f"{said} That is too little at a time to have a shape."
+    if shape.rule in BY_LOG:
+        return f"{said} {shape.shown[:1].upper()}{shape.shown[1:]}, says the trainer's log."
     return f"{said} A curve shows when, not why: {shape.shown}."
 
 
@@ -217,12 +222,17 @@ def _known(summary: Summary, curves: Curves) -> Iterator[str]:
     yield _counted(summary.devices) + (f" of {hosts:,} hosts" if hosts > 1 else "")
     if summary.curve_s is not None:
         every = summary.curve_interval_s
-        yield span(summary.curve_s) + (f" at {span(every)}" if every else "")
+        yield span(summary.curve_s) + (f", one sample per {_each(every)}" if every else "")
+
+
+def _each(seconds: float) -> str:
+    """Return how often, to stand behind "per": "second", "30 s"."""
+    return {1.0: "second", 60.0: "minute"}.get(round(seconds, 2), span(seconds))
 
 
 def _counted(devices: Sequence[DeviceBusy]) -> str:
     """Return how many GPUs these are, and of how many parts where they are split: "7 MIG instances of 1 GPU"."""
-    count, parts = rented(devices), sum(bool(device.instance) for device in devices)
+    count, parts = gpu_count(devices), sum(bool(device.instance) for device in devices)
     split = f"{parts:,} MIG instance{'' if parts == 1 else 's'} of " if parts else ""
     return f"{split}{count:,} GPU{'' if count == 1 else 's'}"
 
@@ -284,14 +294,6 @@ def _at_that_moment(curves: Curves) -> str:
         default=None,
     )
     return f"{count} at {share}" + ("" if held is None else f", up to {held / 2**30:.3g} GiB held")
-
-
-def span(seconds: float) -> str:
-    """Return a time as a person says it: "0.3 s", "22.6 min", "8 h", "30 days"."""
-    for unit, size, least in (("days", 86_400.0, 72.0 * 3600), ("h", 3600.0, 7200.0), ("min", 60.0, 120.0)):
-        if seconds >= least:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s" if seconds >= 0.1 else f"{seconds * 1e3:.3g} ms"
 
 
 def disagreements(curves: Curves) -> Iterator[str]:

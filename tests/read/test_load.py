@@ -60,6 +60,7 @@ def test_a_folder_is_one_run(folder):
     folder("notes.md", "# what I tried")
     folder("config.json", '{"lr": 1}')
     folder("report.nsys-rep", b"\x00\x01")
+    folder("smi.txt", "Failed to initialize NVML: Driver/library version mismatch\n")
     folder(".git/rank7.json", rank=7)
     run = load([folder.path])
     assert [trace.rank for trace in run.traces] == [0, 1]
@@ -67,6 +68,7 @@ def test_a_folder_is_one_run(folder):
         "config.json": "JSON, but not a trace (no traceEvents).",
         "notes.md": "text of no format that whyidle knows.",
         "report.nsys-rep": "an Nsight Systems report, which whyidle does not read yet.",
+        "smi.txt": "an error message of nvidia-smi, no recording.",
     }
     assert run.warnings == ()
 

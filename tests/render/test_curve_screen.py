@@ -37,9 +37,9 @@ SAWTOOTH = Finding(
     "curve.sawtooth",
     "medium",
     0.48,
-    "Utilization falls to zero about every 75 s, which costs 16% of the curve.",
+    "Utilization falls to zero about every 75 s, which costs 16% of the time.",
     0.16,
-    "18 dips below 10% of 12 s, autocorrelation 0.93, all 8 GPUs together",
+    "18 dips below 10%, of 12 s each, autocorrelation 0.93, all 8 GPUs together",
     (Location("gpu.txt", device=0, start_s=63.0, end_s=75.0),),
     (Fix("measure what the host does in a dip", "whyidle run -- python train.py", "argument"),),
     ("pause.checkpoint_sync", "pause.evaluation", "input.worker_startup"),
@@ -77,14 +77,14 @@ def picture(device=0, busy: float | None = 0.84, points=SAW, node="", instance="
 
 @pytest.fixture
 def healthy() -> Report:
-    told = "Healthy: the GPU was busy 98% of the time (nvidia-smi dmon, 1 GPU, 22.6 min at 0.3 s)."
+    told = "Healthy: the GPU was busy 98% of the time (nvidia-smi dmon, 1 GPU, 22.6 min, one sample per 0.3 s)."
     return of(picture(busy=0.98), verdict=told, idle=0.02)
 
 
 @pytest.fixture
 def sawtooth() -> Report:
     told = (
-        "Your GPUs were idle 16% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min at 0.3 s). "
+        "Your GPUs were idle 16% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min, one sample per 0.3 s). "
         "A curve shows when, not why: utilization falls to zero about every 75 s."
     )
     return of(*(picture(device) for device in range(8)), verdict=told, idle=0.16, findings=(SAWTOOTH,))
@@ -115,7 +115,7 @@ def lagging() -> Report:
         "curve.lagging_gpu",
         "medium",
         0.5,
-        "GPU 3 is apart from its peers in utilization, which costs up to 6% of the curve.",
+        "GPU 3 has a lower utilization than its peers, which costs up to 6% of the time.",
         0.06,
         "utilization 51 against 98 of its peers, in 97% of the time",
         candidates=("dist.straggler", "hw.thermal"),
@@ -124,7 +124,8 @@ def lagging() -> Report:
         picture(d, 0.51 if d == 3 else 0.98, tuple(0.51 if d == 3 else 0.98 for _ in range(48))) for d in range(8)
     ]
     told = (
-        "Your GPUs were idle 8% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min at 0.3 s). A curve shows when, not why."
+        "Your GPUs were idle 8% of the time (nvidia-smi dmon, 8 GPUs, 22.6 min, one sample per 0.3 s). "
+        "A curve shows when, not why."
     )
     return of(*curves, verdict=told, idle=0.08, findings=(found,))
 
@@ -142,8 +143,8 @@ def cluster() -> Report:
         for i in range(512)
     ]
     told = (
-        "Your GPUs were idle 10% of the time (CloudWatch, 512 GPUs of 64 hosts, 30 days at 60 s). A curve shows when, "
-        "not why: utilization falls to zero about every 75 s."
+        "Your GPUs were idle 10% of the time (CloudWatch, 512 GPUs of 64 hosts, 30 days, one sample per minute). "
+        "A curve shows when, not why: utilization falls to zero about every 75 s."
     )
     return of(*curves, verdict=told, idle=0.1, findings=(SAWTOOTH,), kind="CloudWatch")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:  # which needs numpy; `whyidle run` does without until the job has ended
     from whyidle.model.evidence import Ignored, Value
@@ -142,6 +142,10 @@ class Predicted:
         return max(1 - 1 / self.speedup.likely, 0.0) if self.speedup.likely > 0 else 0.0
 
 
+# The next measurement after a curve: what a report says once, however many shapes ask for it.
+WATCH: Final = "whyidle run -- python train.py"
+
+
 @dataclass(frozen=True, slots=True)
 class Fix:
     """One change to make."""
@@ -173,7 +177,7 @@ class Finding:
     def shown(self) -> str:
         """Return the message without what it costs, to stand within a sentence."""
         text = self.message.rstrip(".").partition(", which costs")[0]
-        return text if text[:2].isalpha() and text[:2].isupper() else text[:1].lower() + text[1:]
+        return text if text[:2].isupper() and text[1:2] != " " else text[:1].lower() + text[1:]
 
     @property
     def savings(self) -> tuple[tuple[Fix, float], ...]:
@@ -213,11 +217,6 @@ class DeviceBusy:
     node: str = ""  # of a curve that tells it: the host
     instance: str = ""  # of a GPU that is split (MIG)
     gpus: int = 1  # whose mean this is: CloudWatch has one curve of an instance
-
-
-def rented(devices: Iterable[DeviceBusy]) -> int:
-    """Return how many GPUs these are; parts of one that is split are one."""
-    return sum({(one.rank, one.node, one.device): one.gpus for one in devices}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +355,16 @@ class Summary:
         """Say whether curves hold enough to call a job healthy: most of its time, and no GPU of many that idles."""
         rests = any(one.busy_share < UTILIZED for one in self.devices)  # which the mean of many does not show
         return (self.curve_known_share or 0.0) >= WHOLE and not rests
+
+    @property
+    def gpu_count(self) -> int:
+        """Return how many GPUs were judged."""
+        return gpu_count(self.devices)
+
+
+def gpu_count(devices: Iterable[DeviceBusy]) -> int:
+    """Return how many GPUs these are: parts of one that is split are one, a mean of several is several."""
+    return sum({(one.rank, one.node, one.device): one.gpus for one in devices}.values())
 
 
 @dataclass(frozen=True, slots=True)

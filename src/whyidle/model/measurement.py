@@ -283,7 +283,7 @@ CATALOG: dict[str, Quantity] = {
     "gpus_on_host": Quantity("GPUs", "that NVML sees", LOG_GPU),
     "pcie_width_share": Quantity("of maximum", "PCIe lanes in use, of the GPU with the fewest", LOG_GPU),
     # curves that others recorded: the job's GPUs together, and (subject) each of them
-    "curve_s": Quantity("s", "length of the curve, from the first sample to the last", CURVE),
+    "curve_s": Quantity("s", "length of the curve, to the end of its last sample", CURVE),
     "curve_samples": Quantity("samples", "of a GPU's utilization, median of GPUs", CURVE),
     "curve_known_share": Quantity("of sampled time", "a utilization was told: no gap, no sample without one", CURVE),
     "curve_interval_s": Quantity("s", "median time between two samples", CURVE),

@@ -9,6 +9,10 @@ from typing import ClassVar, Final, Protocol
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Curve, Node, Series, StepLog, Trace
 
+READS: Final = (
+    "whyidle reads traces of torch.profiler, what nvidia-smi, DCGM, Prometheus and CloudWatch record of GPUs, and "
+    "trainers' logs. To record a trace: whyidle demo --record; a curve: nvidia-smi dmon -o DT > gpu.txt"
+)
 RECORD: Final = "`whyidle demo --record` shows how to record a trace with torch.profiler."
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import whyidle.read as package
 from whyidle.discover import discover
-from whyidle.read.base import RECORD, FolderReader, Progress, Reader, UnreadableError
+from whyidle.read.base import READS, RECORD, FolderReader, Progress, Reader, UnreadableError
 from whyidle.read.blocks import head_of
 from whyidle.read.foreign import Foreign, foreign
 
@@ -157,18 +157,18 @@ def _candidate(path: Path, named: bool) -> Candidate:
     if known:
         raise _unread(path, known)
     what = "binary data" if b"\0" in head else "text"
-    raise UnreadableError(path, f"{what} of no format that whyidle knows.", RECORD)
+    raise UnreadableError(path, f"{what} of no format that whyidle knows.", READS)
 
 
 def _unread(path: Path, known: Foreign) -> UnreadableError:
-    return UnreadableError(path, f"{known.name}, which whyidle does not read yet.", known.hint or RECORD)
+    return UnreadableError(path, f"{known.name}, {known.why}.", known.hint or RECORD)
 
 
 def _empty(path: Path, size: int) -> UnreadableError:
     lost = path.name.endswith((".json", ".json.gz"))
     if not size:
         return UnreadableError(
-            path, "an empty file.", "The job ended before it wrote its trace; record again.", damaged=lost
+            path, "an empty file.", "Nothing was recorded, or it is not written yet. Record it again.", damaged=lost
         )
     what = "a gzip with nothing in it, or cut short at its start." if path.suffix == ".gz" else "only blanks."
     return UnreadableError(path, what, "Copy or record the trace again.", damaged=lost)

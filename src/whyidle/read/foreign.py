@@ -21,6 +21,7 @@ class Foreign:
     suffixes: tuple[str, ...] = ()
     content: re.Pattern[bytes] | None = None
     hint: str = ""
+    why: str = "which whyidle does not read yet"
     among_others: bool = False  # its lines stand in logs of other formats as well: those who read them are asked first
 
 
@@ -64,6 +65,14 @@ FORMATS: Final = (
         "an nvidia-smi list of processes",
         content=_has(r"^timestamp\s*,[^\n]*\bpid\b", r"^[^\n]*\bpid\b[^\n]*used_gpu_memory"),
         hint=f"It has no utilization over time: {RECORD_GPUS}",
+    ),
+    Foreign(
+        "an error message of nvidia-smi",
+        content=_has(
+            r"^(?:NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|Unable to determine the device)"
+        ),
+        why="no recording",
+        hint=f"It could not ask the driver. Where `nvidia-smi` works: {RECORD_GPUS}",
     ),
     Foreign(
         "vLLM server metrics",

@@ -234,4 +234,5 @@ def _split(path: Path, samples: Samples) -> None:
     for node, device in sorted(split, key=str):
         whole = Subject(node, device)
         if not samples.has(whole, UTILIZATION):
-            samples.warnings.append(f"{path}: {whole.name} is split (MIG): its utilization is not measured: unknown.")
+            name = whole.name.replace("gpu ", "GPU ")
+            samples.warnings.append(f"{path}: {name} is split (MIG): its utilization is not measured: unknown.")

@@ -126,7 +126,7 @@ def add_logs(found: list[Log], samples: Samples, path: Path) -> None:
             if name := log.names.get(device, ""):
                 samples.tell(subject, "name", name, "nvidia-smi -q")
     for device in sorted(set().union(*(log.split for log in found))):
-        samples.warnings.append(f"{path}: gpu {device} is split (MIG): nvidia-smi shows no utilization: unknown.")
+        samples.warnings.append(f"{path}: GPU {device} is split (MIG): nvidia-smi shows no utilization: unknown.")
 
 
 class SmiLog(Reader):

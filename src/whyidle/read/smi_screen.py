@@ -134,7 +134,7 @@ def add_screens(found: list[Screen], samples: Samples, path: Path) -> None:
 def warn_of_split(samples: Samples, path: Path) -> None:
     """Say of GPUs that are split that their utilization is unknown: nvidia-smi shows none for them."""
     for device in dict.fromkeys(subject.device for subject in samples.subjects() if subject.instance):
-        samples.warnings.append(f"{path}: gpu {device} is split (MIG): nvidia-smi shows no utilization: unknown.")
+        samples.warnings.append(f"{path}: GPU {device} is split (MIG): nvidia-smi shows no utilization: unknown.")
 
 
 class SmiScreen(Reader):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from whyidle.model.finding import Prediction, Report, rented
+from whyidle.model.finding import WATCH, Prediction, Report
 from whyidle.render.lines import hang
 from whyidle.render.words import basename, clean, duration, money, plural
 
@@ -50,7 +50,7 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
     if not everything and "list price" in source:
         source = "list price"
     text += f" ({plural(cost.gpus, 'GPU')} at {money(cost.usd_per_gpu_hour)}, {source})"
-    seen = sum(gpu.count for gpu in report.run.gpus) or rented(report.summary.devices)
+    seen = sum(gpu.count for gpu in report.run.gpus) or report.summary.gpu_count
     if 0 < seen < cost.gpus:
         text += f", if all {cost.gpus:,} GPUs are like the {seen:,} recorded"
     yield from hang(Text("  cost: ", style="bold"), Text(text), width)
@@ -59,21 +59,26 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
 def _unpriced(report: Report) -> str:
     """Say why there is no cost. Where a number was asked for, that is a warning already."""
     told = next((warning for warning in report.warnings if warning.startswith("no cost: ")), "")
-    return clean(told).removeprefix("no cost: ") or "no list price for this GPU is known; --price USD per GPU-hour"
+    if told:
+        return clean(told).removeprefix("no cost: ")
+    unknown = "no list price for this GPU is known" if report.run.gpus else "which GPU it is was not recorded"
+    return f"{unknown}; --price USD per GPU-hour"
 
 
 def _settled_by(report: Report, width: int) -> Iterator[Text]:
     """Yield how to get from a curve to its cause: the next measurement, as a command."""
     if report.run.only_curves and report.grave:
         names = " ".join(shlex.quote(basename(file.path)) for file in report.run.evidence[:_FILES])
-        text = f"`whyidle run -- python train.py`; then `whyidle DIR {names}` judges both, and traces beside them"
-        yield from hang(Text("  which it is: ", style="bold"), Text(text), width)
+        text = f"`{WATCH}`; then `whyidle DIR {names}` judges both, and a trace if you add one"
+        yield from hang(Text("  to find out which: ", style="bold"), Text(text), width)
 
 
 def _predicted(report: Report, width: int, everything: bool) -> Iterator[Text]:
     """Yield what predictions rest on, and why there are none."""
     told = report.prediction
     if told is None or not (everything or (report.findings and not report.healthy)):
+        return
+    if report.run.only_curves and not everything:  # "when, not why" says it
         return
     style = "bold" if everything else "dim"
     if told.refused:
@@ -114,7 +119,10 @@ def _unpredicted(told: Prediction, width: int) -> Iterator[Text]:
 
 def _not_judged(report: Report, width: int) -> Iterator[Text]:
     """Yield which rules could not be asked, in one line."""
-    if report.unknown:
+    if report.unknown and report.run.only_curves:
+        said = f"{plural(len(report.unknown), 'rule')} that a curve cannot answer: --all"
+        yield Text(f"  not judged: {said}", style="dim")
+    elif report.unknown:
         names = _families(unknown.rule for unknown in report.unknown)
         yield from hang(Text("  not judged: ", style="dim"), Text(names, style="dim"), width, most=1)
 

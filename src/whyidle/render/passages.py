@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isclose
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from whyidle.model.finding import EFFORT_COST, Effort, Finding, Fix, Location, Report, Severity, Summary
+from whyidle.model.finding import EFFORT_COST, WATCH, Effort, Finding, Fix, Location, Report, Severity, Summary
+from whyidle.model.times import span
 from whyidle.render.lines import INDENT, LABEL, cut, hang, wrap
 from whyidle.render.words import basename, clean, duration, kernel_name, money, percent, shorten
 from whyidle.render.worth import faster, following, is_alone, priced, worth
 
 SAME_STEP = 0.02  # a share of the window and one of the median step are the same within this
 LONG = 60  # s: such a time is told in whole seconds
+MAY_BE = 2  # lines of what a shape could be
 NAME = 60  # characters of a frame or kernel that tell it from others
 STYLE: Mapping[Severity, str] = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 EFFORT: Mapping[Effort, str] = {"argument": "one argument", "setting": "a setting", "code": "code change"}
 
 # What a message ends with where the loss stands beside it.
-_COST = re.compile(r",?(?: which costs| for) <?\d+% of the [^,;]*$")
+_COST = re.compile(r",?(?: which costs(?: up to)?| for) <?\d+% of the [^,;]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
     yield from _worth(finding, report, width, room)
     told = priced(finding, report.prediction)
     shown = finding.fixes if room.others else finding.fixes[:1] if told is None else (told,)
-    for index, fix in enumerate(shown):
+    for index, fix in enumerate(() if _told_below(finding, report) else shown):
         yield from _change("or" if index else "change", fix, width, room if index and room.brief else Room())
         if not room.brief and fix.predicted is not None and fix is not priced(finding, report.prediction):
             yield from hang(_label("worth"), Text(worth(fix.predicted, report)), width)
@@ -57,14 +59,41 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
     if finding.locations:
         several = len(report.summary.devices) > 1
         first = finding.locations[0]
+        first = first if len({device.node for device in report.summary.devices}) > 1 else _without_host(first)
         where = place(first) if one is None or first.line is not None else _time_and_name(first, several)
         yield from hang(_label(label), Text(where), width, most=one)
     if finding.candidates:
-        others = ", ".join(map(clean, finding.candidates))
-        may = "could be" if finding.rule.startswith("curve.") else "could also be"  # a shape is no cause by itself
-        yield from hang(_label(""), Text(f"{may} {others}"), width, most=one)
+        yield from _candidates(finding, width, one)
     if room.order != 0 and (then := following(finding, report)):
         yield from hang(_label("then"), Text(then), width)
+
+
+def _candidates(finding: Finding, width: int, most: int | None) -> Iterator[Text]:
+    """Yield what else it could be, the likeliest first: whole names, as many as there is room for."""
+    names = [clean(name) for name in finding.candidates]
+    shape = finding.rule.startswith("curve.")  # which is no cause by itself
+    head, before = (_label("may be"), "") if shape else (_label(""), "could also be ")
+    lines = len(names) if most is None else MAY_BE if shape else 1
+    room = width - INDENT
+    fits = (n for n in range(len(names), 1, -1) if len(wrap(before + _several(names, n), room, room)) <= lines)
+    kept = next(fits, 1)
+    yield from hang(head, Text(before + _several(names, kept)), width)
+
+
+def _several(names: Sequence[str], kept: int) -> str:
+    more = len(names) - kept
+    return ", ".join(names[:kept]) + (f" and {more} more" if more else "")
+
+
+def _told_below(finding: Finding, report: Report) -> bool:
+    """Say whether what to do is the next measurement, which the notes name once for all findings."""
+    return report.run.only_curves and all(fix.change.startswith(WATCH) for fix in finding.fixes)
+
+
+def _without_host(location: Location) -> Location:
+    """Return a place on the curve of a GPU without the name of its host, as where there is one only."""
+    name = location.name or ""
+    return replace(location, name=name[name.find("gpu ") :]) if re.search(r" gpu \d", name) else location
 
 
 def compact(number: int, finding: Finding, report: Report, width: int) -> Iterator[Text]:
@@ -79,7 +108,7 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
         label, lost = "worth", faster(fix.predicted, doubt=False) + alone
     else:
         label = "lost" if lost else "change"
-    told = fix or next(iter(finding.fixes), None)
+    told = None if _told_below(finding, report) else fix or next(iter(finding.fixes), None)
     change = (told.change.splitlines() or [told.title])[0] if told else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
     if text:
@@ -122,9 +151,11 @@ def _time_and_name(location: Location, which: bool) -> str:
     if location.start_s is not None and location.end_s is not None:
         # as many decimals as it takes to tell the ends apart
         long = location.end_s - location.start_s
-        decimals = 0 if long >= LONG else next((n for n in (3, 4, 5) if long >= 10 ** (1 - n)), 6)
-        span = f"{location.start_s:.{decimals}f}\N{EN DASH}{location.end_s:.{decimals}f} s"
-        parts.append(f"at {span} of the recording")
+        ends = (location.start_s, location.end_s)
+        whole = (of_curve and long >= 10) or (long > 0 and all(float(end).is_integer() for end in ends))
+        decimals = 0 if long >= LONG or whole else next((n for n in (3, 4, 5) if long >= 10 ** (1 - n)), 6)
+        both = f"{location.start_s:.{decimals}f}\N{EN DASH}{location.end_s:.{decimals}f} s"
+        parts.append(f"at {both} of the recording")
     elif location.start_s is not None:
         parts.append(f"from {location.start_s:.0f} s of the recording on")
     if location.name and not of_curve:
@@ -201,7 +232,8 @@ def _lost(finding: Finding, summary: Summary) -> str:
         return f"{percent(share)} of the time" + _dollars(share, summary)
     step, window = summary.step_time_s, summary.watched_s or summary.window_s
     if window and (not step or abs(window / summary.steps / step - 1) > SAME_STEP):
-        text = f"{percent(share)} of the time, {duration(share * window)} of {duration(window)}"
+        said = span if window >= LONG else duration
+        text = f"{percent(share)} of the time, {said(share * window)} of {said(window)}"
     else:
         text = f"{percent(share)} of the step" + (f", {duration(share * step)}" if step else "")
     return text + _dollars(share, summary)

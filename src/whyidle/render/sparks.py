@@ -61,7 +61,7 @@ def curve_gpu(gpu: CurvePicture | DeviceBusy, *, several: bool) -> str:
     """Name a GPU of a curve: by its host where there are several, and by what tells it from its siblings."""
     host = f"{clean(gpu.node)} " if several and gpu.node else ""
     if gpu.gpus > 1:
-        return f"{host}{gpu.gpus} GPUs"  # their mean
+        return f"{host}{gpu.gpus} GPUs"
     return f"{host}GPU {gpu.device}" + (f" MIG {clean(gpu.instance)}" if gpu.instance else "")
 
 

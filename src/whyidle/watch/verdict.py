@@ -126,7 +126,9 @@ def _throttled(gpu: Gpu, seen: Seen) -> Verdict | None:
         text = f"throttled by heat or hardware in {percent(hot)} of the busy samples{at}"
         return Verdict("throttled", text, "throttled")
     if capped >= THROTTLED and share is not None and share < LOW_CLOCK:
-        return Verdict("throttled", f"held back by its power limit in {percent(capped)} of them{at}", "throttled")
+        return Verdict(
+            "throttled", f"held back by its power limit in {percent(capped)} of the samples{at}", "throttled"
+        )
     return None
 
 

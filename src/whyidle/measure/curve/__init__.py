@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from whyidle.measure.curve import limits, steps
 from whyidle.measure.curve.busy import busy
 from whyidle.measure.curve.doubts import contradictions, warnings
-from whyidle.measure.curve.gpus import Gpu, Recorded, of_one_host, recorded
+from whyidle.measure.curve.gpus import Recorded, of_one_host, recorded
 from whyidle.measure.curve.peers import correlated, lagging
 from whyidle.measure.curve.shape import Shape, shape
 from whyidle.measure.curve.whole import hosts, whole
@@ -68,19 +68,13 @@ def _devices(shapes: Sequence[Shape]) -> Iterator[DeviceBusy]:
     for one in shapes:
         gpu, covered = one.gpu, one.samples.total_s
         device = -1 if gpu.device is None else gpu.device
-        yield DeviceBusy(None, device, one.samples.mean / 100, covered, gpu.node, gpu.instance, _count(gpu))
+        yield DeviceBusy(None, device, one.samples.mean / 100, covered, gpu.node, gpu.instance, gpu.gpus)
 
 
 def _models(told: Recorded) -> tuple[GpuCount, ...]:
     """Return the GPUs by model, as far as the recording names them; an instance of one that is split is no GPU."""
-    named = {(gpu.node, gpu.device): (str(gpu.facts["name"]), _count(gpu)) for gpu in told.gpus if "name" in gpu.facts}
-    models: Counter[str] = Counter()
+    named = {(gpu.node, gpu.device): (str(gpu.facts["name"]), gpu.gpus) for gpu in told.gpus if "name" in gpu.facts}
+    counts: Counter[str] = Counter()
     for name, count in named.values():
-        models[name] += count
-    return tuple(GpuCount(name, count) for name, count in sorted(models.items()))
-
-
-def _count(gpu: Gpu) -> int:
-    """Return of how many GPUs a curve is the mean: CloudWatch has one of all GPUs of an instance."""
-    told = gpu.facts.get("gpus", 1)
-    return max(int(told), 1) if isinstance(told, int | float) else 1
+        counts[name] += count
+    return tuple(GpuCount(name, count) for name, count in sorted(counts.items()))

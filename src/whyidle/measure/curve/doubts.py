@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ from whyidle.measure.curve.busy import silent, stuck
 from whyidle.measure.curve.gpus import Recorded
 from whyidle.measure.curve.shape import LEAST, Shape
 from whyidle.model.measurement import Measurement
+from whyidle.model.times import span
 
 UNKNOWN: Final = 0.05  # of the time: gaps that are told
 NAMED: Final = 3  # GPUs that a warning names
@@ -25,13 +27,13 @@ def warnings(told: Recorded, shapes: Sequence[Shape]) -> Iterator[str]:
     whole = {(one.gpu.node, one.gpu.device) for one in shapes}  # instances of a split GPU stand for it
     silent = [gpu.subject for gpu in told.gpus if gpu.subject not in measured and (gpu.node, gpu.device) not in whole]
     if silent:
-        yield f"{_names(silent)}: utilization was not recorded. It is unknown, not zero."
+        yield f"{_names(silent)}: utilization was not recorded (a GPU that is split has none): unknown, not zero."
     gaps = [one for one in shapes if one.samples.gap_s > UNKNOWN * (one.samples.total_s + one.samples.gap_s)]
     if gaps:
         worst = max(gaps, key=lambda one: one.samples.gap_s)
         yield (
             f"{_names([one.gpu.subject for one in gaps])}: {_gaps(worst.samples.gaps)} in the recording, "
-            f"{worst.samples.gap_s:.0f} s at most without a sample. Nothing is known of that time."
+            f"{span(worst.samples.gap_s)} at most without a sample. Nothing is known of that time."
         )
     short = [one.gpu.subject for one in shapes if 1 < len(one.samples) < LEAST]
     if short:
@@ -62,16 +64,13 @@ def contradictions(told: Recorded, shapes: Sequence[Shape], measurements: Sequen
         if sm < LITTLE or tensor < HARDLY:
             what = f"multiprocessors work in {sm:.0%}" if sm < LITTLE else f"tensor cores work in {tensor:.0%}"
             yield (
-                f"{one.gpu.subject}: utilization is {one.samples.mean:.0f}%, but {what} of the cycles. Utilization "
+                f"Utilization of {_names([one.gpu.subject])} is {one.samples.mean:.0f}%, but {what} of the cycles: it "
                 "only says that some kernel ran."
             )
             break
     m = {item.name: item.value for item in measurements if not item.subject}
     if float(m.get("curve_data_wait_share", 1.0)) < NONE_LOGGED and m.get("curve_dip_event") == "checkpoint":
-        yield (
-            f"The trainer's log says that nothing waits for data, and utilization falls to zero every "
-            f"{float(m['curve_dip_interval_s']):.3g} s, when it saves: its timer does not cover checkpoints."
-        )
+        yield "The trainer's timer of waits for data says none: it does not cover checkpoints."
 
 
 def _gaps(count: int) -> str:
@@ -80,4 +79,4 @@ def _gaps(count: int) -> str:
 
 def _names(subjects: Sequence[str]) -> str:
     more = f" and {len(subjects) - NAMED} more" if len(subjects) > NAMED else ""
-    return ", ".join(subjects[:NAMED]) + more
+    return ", ".join(re.sub(r"\bgpu (?=\d)", "GPU ", one) for one in subjects[:NAMED]) + more

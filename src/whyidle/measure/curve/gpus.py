@@ -34,6 +34,12 @@ class Gpu:
         one = next(iter(self.counters.values()))
         return one.subject or "all GPUs"
 
+    @property
+    def gpus(self) -> int:
+        """Return of how many GPUs these counters are the mean."""
+        told = self.facts.get("gpus", 1)
+        return max(int(told), 1) if isinstance(told, int | float) else 1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:

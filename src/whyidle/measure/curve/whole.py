@@ -42,11 +42,12 @@ def whole(shapes: Sequence[Shape], told: Recorded, lag: Lag | None, together: fl
         return
     start = min(int(one.samples.time[0]) for one in shapes)
     end = max(int(one.samples.time[-1]) for one in shapes)
+    every = float(np.median([i for one in shapes if (i := one.samples.interval_s)]))
     alike = {one.gpu.clock for one in shapes} == {shapes[0].gpu.clock}
-    yield Measurement("curve_s", (end - start) / 1e9 if alike else max(one.samples.total_s for one in shapes))
+    yield Measurement("curve_s", (end - start) / 1e9 + every if alike else max(one.samples.total_s for one in shapes))
     unknown = sum(one.samples.unknown_s for one in shapes)
     yield Measurement("curve_known_share", total / (total + unknown))
-    yield Measurement("curve_interval_s", float(np.median([i for one in shapes if (i := one.samples.interval_s)])))
+    yield Measurement("curve_interval_s", every)
     if any(steps.same_part(told.steps, one.samples.interval_s, one.samples.total_s) for one in shapes if _even(one)):
         yield Measurement("curve_same_part", True)
     shaped = [one for one in shapes if len(one.samples) >= LEAST]

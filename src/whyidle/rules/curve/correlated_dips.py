@@ -29,7 +29,7 @@ class CorrelatedDips(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost, together = m.number("curve_correlated_share"), m.number("curve_together_share")
         yield from self.finding(
-            f"All GPUs fall to zero together, which costs {lost:.0%} of the curve.",
+            f"All GPUs fall to zero together, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, together),
             seen=f"in {together:.0%} of the samples in which any of {m.get('curve_gpus', 2.0):.0f} GPUs is below 10%, "

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
@@ -33,18 +34,18 @@ class DataWait(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         wait = m.number("curve_data_wait_share")
         lost = min(wait, m.get("curve_idle_share", 1.0))
-        step = f" of {m.number('curve_step_time_s'):.3g} s" if "curve_step_time_s" in m else ""
+        step = f" of {span(m.number('curve_step_time_s'))}" if "curve_step_time_s" in m else ""
         usual = (
             "input.workers_zero", "input.workers_too_few", "input.cpu_transform", "input.storage", "input.no_overlap",
             "input.batch_granularity", "input.worker_startup", "host.cpu_quota",
         )  # fmt: skip
         first = ("input.storage",) if m.get("curve_io_wait_share", 0.0) >= self.slow_disk else ()
         yield from self.finding(
-            f"Steps wait for data {wait:.0%} of their time, which costs up to {lost:.0%} of it.",
+            f"Steps wait for data {wait:.0%} of their time, which costs up to {lost:.0%} of the time.",
             lost_share=lost,
             confidence=self.logged,
             seen=f"the trainer's log: {wait:.0%} of a step{step} is data wait, mean of "
-            f"{m.get('curve_steps', 0.0):.0f} steps",
+            f"{m.get('curve_steps', 0.0):,.0f} steps",
             locations=m.one("curve_data_wait_share").locations,
             fixes=(settle.by_trace("what the loader's workers do"),),
             candidates=tuple(dict.fromkeys((*first, *usual))),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
@@ -41,11 +42,11 @@ class FlatLow(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         lost, spread = m.number("curve_flat_share"), m.get("curve_spread_share", 0.0)
         steady = spread < self.steady
-        level = f"stays at about {m.number('curve_level_share'):.0%}"
+        level = f"stays at about {m.number('curve_level_share'):.0%}" if steady else "stays low"
         low, all_ = round(m.get("curve_flat_gpus", 1.0)), round(m.get("curve_gpus", 1.0))
         of = f" of {low} of {all_} GPUs" if low < all_ else ""
         yield from self.finding(
-            f"Utilization{of} {level if steady else 'stays low'} without longer pauses: idle {lost:.0%} of the curve.",
+            f"Utilization{of} {level} without longer pauses, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, 1.0 if steady else self.vague),
             seen=f"median {m.number('curve_level_share'):.0%}, standard deviation {spread * 100:.0f} points"
@@ -62,8 +63,8 @@ class FlatLow(Rule):
         if not {"curve_step_time_s", "curve_interval_s"} <= {n for n in self.uses if n in m}:
             return ""
         return (
-            f"; a step takes {m.number('curve_step_time_s'):.3g} s, a sample comes every "
-            f"{m.number('curve_interval_s'):.3g} s"
+            f"; a step takes {span(m.number('curve_step_time_s'))}, a sample comes every "
+            f"{span(m.number('curve_interval_s'))}"
         )
 
     cases = (

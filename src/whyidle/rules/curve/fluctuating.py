@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
@@ -44,7 +45,7 @@ class Fluctuating(Rule):
         first = ("input.storage",) if m.get("curve_io_wait_share", 0.0) >= self.slow_disk else ()
         every = self._every(m)
         yield from self.finding(
-            f"Utilization goes up and down {every or 'without a rhythm'}: idle {lost:.0%} of the curve.",
+            f"Utilization goes up and down {every or 'without a rhythm'}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, self.clear),
             seen=f"5% of the samples below {m.get('curve_p05_share', 0.0):.0%}, 5% above "
@@ -58,7 +59,7 @@ class Fluctuating(Rule):
     def _every(self, m: Measurements) -> str:
         """Return at which interval it does, where there is one and no regular dips to zero have it."""
         known = "curve_period_s" in m and not m.get("curve_dip_interval_s", 0.0)
-        return f"about every {settle.span(m.number('curve_period_s'))}" if known else ""
+        return f"about every {span(m.number('curve_period_s'))}" if known else ""
 
     cases = (
         Fires(

@@ -48,7 +48,7 @@ class Hollow(Rule):
             if name in m
         ]
         yield from self.finding(
-            f"Utilization is high in {share:.0%} of the curve, but the {what} hardly work.",
+            f"Utilization is high {share:.0%} of the time, but the {what} hardly work.",
             lost_share=None,
             confidence=settle.sure(m, self.known),
             seen=", ".join(parts) + " while utilization is at 90% or more",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules import live
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
@@ -39,14 +40,14 @@ class IdleHeld(Rule):
         if m.number("curve_held_s") < self.least:
             return
         lost, known = m.number("curve_held_share"), bool(m.get("curve_held_known", 0.0))
+        long = span(m.number("curve_held_s"))
         held = "held, and does" if known else "left doing"
         memory = f", {m.number('curve_held_memory_share'):.0%} of its memory in use" if self._memory(m) else ""
-        lasts = settle.span(m.number("curve_held_s"))
         yield from self.finding(
-            f"{self._who(m)} is {held} nothing for {lasts} to the end, {lost:.0%} of the curve.",
+            f"{self._who(m)} is {held} nothing for the last {long}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, 1.0 if known else self.unknown, logged=known),
-            seen=f"{lasts} below 5% utilization at the end"
+            seen=f"{long} below 5% utilization at the end"
             + (memory if known else "; whether something holds the GPU was not recorded"),
             locations=m.one("curve_held_share").locations,
             fixes=(settle.by_trace("what the process that holds it waits for"),),

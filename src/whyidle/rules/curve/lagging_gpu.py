@@ -35,15 +35,16 @@ class LaggingGpu(Rule):
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
         idle, slow = m.get("curve_lag_share", 0.0), m.get("curve_lag_slow_share", 0.0)
         lost = min(idle + slow, 1.0)
-        gpu, counter = str(m.one("curve_lag_gpu").value), "utilization"
+        gpu, counter = str(m.one("curve_lag_gpu").value).replace("gpu ", "GPU "), "utilization"
         if "curve_lag_counter" in m:
             counter = str(m.one("curve_lag_counter").value)
         clocks = counter != "utilization"
         place = m.one("curve_lag_gpu").locations
         others = round(m.get("curve_lag_gpus", 1.0)) - 1
-        who = f"{gpu} and {others} more are apart from their" if others > 0 else f"{gpu} is apart from its"
+        who, whose = (f"{gpu} and {others} more have", "their") if others > 0 else (f"{gpu} has", "its")
+        apart = "lower" if m.get("curve_lag_value", 0.0) <= m.get("curve_lag_peers", 0.0) else "higher"
         yield from self.finding(
-            f"{who} peers in {counter}, which costs up to {lost:.0%} of the curve.",
+            f"{who} a {apart} {counter} than {whose} peers, which costs up to {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, m.get("curve_lag_windows_share", 0.5)),
             seen=f"{counter} {m.get('curve_lag_value', 0.0):.4g} against {m.get('curve_lag_peers', 0.0):.4g} of its "

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
 _EVENTS = {"checkpoint": "pause.checkpoint_sync", "evaluation": "pause.evaluation"}
+_A = {"checkpoint": "a checkpoint", "evaluation": "an evaluation", "step": "a step"}
 _DATA = (
     "input.workers_too_few", "input.workers_zero", "input.cpu_transform", "input.no_overlap", "input.storage",
     "rl.env_bound", "pause.evaluation", "sync.scalar_read", "input.worker_startup",
@@ -54,27 +56,26 @@ class Sawtooth(Rule):
         alias = "curve_alias_period_s" in m and "curve_period_s" not in m
         margin = m.get("curve_period_score", self.certain) / self.certain
         every = m.number("curve_dip_interval_s")
-        often = (
-            f"about every {settle.span(every)}" if not alias else f"every {every:.3g} s, or in steps too short to see"
-        )
+        often = f"about every {span(every)}"
+        if alias:
+            often = f"every {span(every)}, or more often than these samples can show"
+        when = f", as often as the trainer's log has {_A[event]}" if event in _A else ""
         yield from self.finding(
-            f"Utilization falls to zero {often}, which costs {lost:.0%} of the curve.",
+            f"Utilization falls to zero {often}{when}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, min(margin, 1.0) * (self.aliased if alias else 1.0), logged=bool(event)),
-            seen=self._seen(m, event, alias),
+            seen=self._seen(m, alias),
             locations=m.one("curve_dip_share").locations,
             fixes=(settle.by_trace("what the host does in a dip"),),
             candidates=self._candidates(m, event),
         )
 
-    def _seen(self, m: Measurements, event: str, alias: bool) -> str:
-        said = f"{m.get('curve_dips', 0.0):.0f} dips below 10% of {settle.span(m.get('curve_dip_s', 0.0))}"
+    def _seen(self, m: Measurements, alias: bool) -> str:
+        said = f"{m.get('curve_dips', 0.0):,.0f} dips below 10%, of {span(m.get('curve_dip_s', 0.0))} each"
         if "curve_period_score" in m:
             said += f", autocorrelation {m.number('curve_period_score'):.2f}"
         if m.get("curve_gpus", 1.0) > 1 and m.get("curve_together_share", 0.0) >= self.together:
             said += f", all {m.number('curve_gpus'):.0f} GPUs together"
-        if event:
-            said += f"; the trainer's log has a {event} at that interval"
         return said + ("; possibly aliased: sample five times as often to see" if alias else "")
 
     def _event(self, m: Measurements) -> str:

@@ -6,7 +6,7 @@ rules that it cannot tell apart, and its fix is the next measurement: a step tim
 
 from __future__ import annotations
 
-from whyidle.model.finding import Fix
+from whyidle.model.finding import WATCH, Fix
 from whyidle.model.measurement import Measurements
 from whyidle.rules.base import Threshold
 
@@ -33,19 +33,11 @@ def sure(m: Measurements, margin: float = 1.0, *, logged: bool = False) -> float
     return float(MOST * samples * min(max(margin, 0.0), 1.0) * (LOGGED if logged else ALONE))
 
 
-def span(seconds: float) -> str:
-    """Return a time as a person says it: "33 s", "8.5 min", "24 h"."""
-    for unit, size, least in (("h", 3600.0, 7200.0), ("min", 60.0, 300.0)):
-        if seconds >= least:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
 def by_trace(what: str) -> Fix:
     """Return the step from this curve to the cause: a job watched, then traced."""
     return Fix(
         f"measure {what}: first the steps, then a trace of a few of them",
-        "whyidle run -- python train.py   # steps, data wait, saves, CPU and GPU counters of the whole job\n"
+        f"{WATCH}   # steps, data wait, saves, CPU and GPU counters of the whole job\n"
         "whyidle demo --record            # how to record a trace with torch.profiler\n"
         "whyidle diagnose DIR trace.json.gz gpu.txt",
         effort="argument",
@@ -72,7 +64,7 @@ def by_clocks(what: str) -> Fix:
         f"see {what} while the job runs",
         "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK   # which reason holds the clock down\n"
         "nvidia-smi pmon -c 5                                   # who else uses the GPU\n"
-        "whyidle run -- python train.py                         # records both beside the steps",
+        f"{WATCH}                         # records both beside the steps",
         effort="argument",
         applies=SETTLES,
         risk="none: it measures, and changes nothing",

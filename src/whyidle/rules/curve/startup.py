@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
@@ -31,12 +32,12 @@ class Startup(Rule):
     clear = Threshold(1.0, "of confidence", source="zeros at the start are seen, not guessed; the cause is not")
 
     def diagnose(self, m: Measurements) -> Iterator[Finding]:
-        lost = m.number("curve_startup_share")
+        lost, long = m.number("curve_startup_share"), span(m.number("curve_startup_s"))
         yield from self.finding(
-            f"The GPU does nothing for the first {settle.span(m.number('curve_startup_s'))}, {lost:.0%} of the curve.",
+            f"The GPU does nothing for the first {long}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, self.clear),
-            seen=f"{settle.span(m.number('curve_startup_s'))} below 5% utilization before the GPU first works",
+            seen=f"{long} below 5% utilization before the GPU first works",
             locations=m.one("curve_startup_share").locations,
             fixes=(settle.by_trace("what the job does before its first step"),),
             candidates=("pause.startup", "compile.recompile", "input.worker_startup", "input.storage"),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from whyidle.model.finding import Finding
 from whyidle.model.measurement import Measurements
+from whyidle.model.times import span
 from whyidle.rules.base import Fires, Rule, Silent, Threshold
 from whyidle.rules.curve import settle
 
@@ -48,7 +49,7 @@ class StepChange(Rule):
         gradual = bool(m.get("curve_change_gradual", 0.0))
         how = f"drifts {moved}" if gradual else f"shifts {moved} and stays"
         yield from self.finding(
-            f"{counter[:1].upper()}{counter[1:]} {how}, which costs up to {lost:.0%} of the curve.",
+            f"{counter[:1].upper()}{counter[1:]} {how}, which costs up to {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, self.vague if counter == "power" else 1.0),
             seen=f"{moved}{', bit by bit: half way' if gradual else ''} after {self._when(m, counter)}",
@@ -63,7 +64,7 @@ class StepChange(Rule):
 
     def _when(self, m: Measurements, counter: str) -> str:
         degrees = f", {m.number('temperature_c'):.0f} °C while busy" if "temperature_c" in m else ""
-        return f"{settle.span(m.get('curve_change_s', 0.0))}{degrees}{self._memory(m, counter)}"
+        return f"{span(m.get('curve_change_s', 0.0))}{degrees}{self._memory(m, counter)}"
 
     def _memory(self, m: Measurements, counter: str) -> str:
         more = m.get("curve_change_memory_bytes", 0.0)
