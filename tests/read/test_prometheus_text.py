@@ -153,3 +153,15 @@ def test_what_is_used_and_what_is_free_make_the_total(tmp_path):
     assert values(curve, "memory_total_bytes") == {"n1 gpu 0": [4 * 2**30]}
     assert "memory_free_bytes" not in {one.name for one in curve.series}
     assert ("memory_bytes", 4 * 2**30) in {(fact.name, fact.value) for fact in curve.facts}
+
+
+def test_a_gpu_that_pods_share_is_one_gpu(tmp_path):
+    labels = 'gpu="0",UUID="GPU-a",Hostname="n1",container="c",namespace="ml",pod="{}"'
+    text = "".join(
+        f"DCGM_FI_DEV_GPU_UTIL{{{labels.format(pod)}}} {busy}\n" for busy in (10, 20, 30) for pod in ("a", "b", "c")
+    )
+    path = tmp_path / "gpus.prom"
+    path.write_text(text)
+    (curve,) = load([path]).curves
+    (busy,) = (one for one in curve.series if one.name == "utilization_percent")
+    assert busy.value.tolist() == [10, 20, 30]
