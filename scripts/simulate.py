@@ -8,6 +8,7 @@ holds the files to it.
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import world  # noqa: E402
-from world import kineto  # noqa: E402
+from world import curves, kineto  # noqa: E402
 from world.job import Data, Job  # noqa: E402
 from world.nets import Work  # noqa: E402
 from world.simulation import run  # noqa: E402
@@ -52,6 +53,9 @@ EVIDENCE: Mapping[str, dict[str, object]] = {
     "straggler": {"family": "dlrm", "ranks": 2, "faults": {"dist.straggler": 0.2}, "shapes": False},
     "no_marks": {"family": "dlrm", "seed": 2, "faults": {"host.gc_pause": 0.1}, "marks": False},
 }
+# What the README shows of a curve: a job that saves while its four GPUs wait, with what its trainer printed.
+CURVE = Path("tests/runs/curve")
+SAVES = curves.asked(80, seed=5)[73]
 
 
 def main(folder: Path) -> None:
@@ -62,6 +66,19 @@ def main(folder: Path) -> None:
         kineto.write(process, folder / DEMO / f"{name}.json.gz", simulation=TITLES[name])
     for name, asked in EVIDENCE.items():
         world.simulate(**asked, steps=5, out=folder / RUNS / name)  # type: ignore[arg-type]
+    saves(folder / CURVE)
+
+
+def saves(folder: Path) -> None:
+    """Write the curve and the log of a job, the curve packed."""
+    for old in folder.glob("*"):
+        old.unlink()
+    if folder.exists():
+        folder.rmdir()
+    curves.write_one(folder, SAVES)
+    curve = folder / "gpu.csv"
+    (folder / "gpu.csv.gz").write_bytes(gzip.compress(curve.read_bytes(), mtime=0))
+    curve.unlink()
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ TOP = {
 }
 
 
+CURVE = simulate.CURVE.name
 WATCHED = Path("tests/runs/watched")  # jobs that were really run
 
 
@@ -41,6 +42,8 @@ def test_files_of_the_project_are_what_the_script_makes(tmp_path: Path) -> None:
 
 def content(path: Path) -> object:
     """Return what a file holds; a truth to nine digits, since processors differ in the last ones."""
+    if CURVE in path.parts:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     if path.suffix == ".gz":
         return json.loads(gzip.decompress(path.read_bytes()))
     return json.loads(path.read_text(), parse_float=lambda digits: float(f"{float(digits):.9g}"))

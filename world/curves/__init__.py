@@ -19,7 +19,7 @@ from world.curves.kinds import KINDS, Frame, Kind, Made, disturbed
 from world.curves.sampling import PRODUCTS, Product, Samples, read, times
 from world.curves.truth import accepted, shapes
 
-__all__ = ["KINDS", "SEVERITIES", "Asked", "asked", "write"]
+__all__ = ["KINDS", "SEVERITIES", "Asked", "asked", "write", "write_one"]
 
 SEVERITIES = (0.05, 0.1, 0.2, 0.3, 0.4)
 SECONDS = (600.0, 1200.0, 1800.0, 3600.0)
@@ -79,7 +79,10 @@ def _one(number: int, kind: Kind, severity: float, seed: int) -> Asked:
 def write(folder: Path, count: int, seed: int = 0) -> dict[str, Any]:
     """Write so many jobs, a folder each, and truth.json; return the truth."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = {"schema_version": SCHEMA_VERSION, "jobs": [_write(folder / job.name, job) for job in asked(count, seed)]}
+    known = {
+        "schema_version": SCHEMA_VERSION,
+        "jobs": [write_one(folder / job.name, job) for job in asked(count, seed)],
+    }
     (folder / "truth.json").write_text(json.dumps(known, indent=1) + "\n", "utf-8")
     return known
 
@@ -104,7 +107,8 @@ def sampled(job: Asked, done: Made, rng: Generator) -> list[Samples]:
     ]
 
 
-def _write(folder: Path, job: Asked) -> dict[str, Any]:
+def write_one(folder: Path, job: Asked) -> dict[str, Any]:
+    """Write the files of one job into a new folder; return what is true of it."""
     rng = np.random.default_rng(job.seed)
     done = made(job, rng)
     samples = sampled(job, done, rng)
