@@ -88,7 +88,7 @@ def test_of_two_recordings_of_one_time_the_longer_is_used_and_that_is_said():
     long, short = (series("utilization_percent", np.full(n, level)) for n, level in ((200, 90.0), (50, 10.0)))
     found = measure(Run(curves=(Curve("a.txt", "dmon", (long,)), Curve("b.txt", "dmon", (short,)))))
     assert values(found)["curve_busy_share"] == pytest.approx(0.9)
-    assert "a.txt is used for utilization_percent of GPU 0, not b.txt" in found.warnings[0]
+    assert "b.txt and a.txt both hold utilization_percent of GPU 0" in found.warnings[0]
 
 
 def test_hosts_are_told_apart():

@@ -135,7 +135,7 @@ def test_a_missing_value_is_neither_zero_nor_idle():
     m = values(found)
     assert m["curve_busy_share"] == pytest.approx(0.98)
     assert m["curve_zero_share"] == 0
-    assert "a gap in the recording, 300 s" in found.warnings[0]
+    assert "a gap in the recording, 5 min" in found.warnings[0]
 
 
 def test_no_value_at_all_is_unknown():

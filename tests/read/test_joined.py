@@ -53,7 +53,7 @@ def test_dates_in_names(tmp_path):
 
 def test_scrapes_without_any_time_are_no_curve_and_it_is_said(tmp_path):
     found = judged(tmp_path, {f"{n}.prom": scrape(busy) for n, busy in enumerate(BUSY)})
-    assert any("10 files hold a moment each, and none tells its time" in said for said in found.warnings)
+    assert any("several files hold a moment each, and none tells its time" in said for said in found.warnings)
     assert found.devices[0].window_s < 30
 
 
@@ -74,7 +74,7 @@ def test_files_that_say_another_thing_of_the_same_time_are_not(tmp_path):
 def test_a_file_that_writes_a_gpu_in_two_ways_is_told(tmp_path):
     rows = "".join(f"2026-01-05T10:00:0{s},{gpu},{9 * s}\n" for s in range(6) for gpu in ("0", "gpu0"))
     found = judged(tmp_path, {"a.csv": "time,gpu,utilization\n" + rows.replace("gpu0,9", "gpu0,7")})
-    assert any("all hold utilization_percent" in said for said in found.warnings)
+    assert any("hold utilization_percent" in said for said in found.warnings)
 
 
 def test_minutes_of_the_sagemaker_profiler(tmp_path):

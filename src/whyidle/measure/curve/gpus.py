@@ -182,7 +182,7 @@ def _same(one: Series, common: int, pieces: Sequence[Series]) -> bool:
 def _told(twice: Mapping[tuple[str, str], Mapping[str, str]]) -> Iterator[str]:
     """Yield once for two files what GPUs they share, and which is used."""
     for (path, longer), shared in twice.items():
-        subjects = list(shared)
+        subjects = [subject.replace("gpu ", "GPU ") for subject in shared]
         if not path:
             yield (
                 f"{subjects[0]}: several files hold a moment each, and none tells its time: one is used. "
@@ -190,7 +190,8 @@ def _told(twice: Mapping[tuple[str, str], Mapping[str, str]]) -> Iterator[str]:
             )
             continue
         more = f" and {len(subjects) - NAMED} more" if len(subjects) > NAMED else ""
+        counter = next(iter(shared.values()))
         yield (
-            f"{path} and {longer} both hold {shared[subjects[0]]} of {', '.join(subjects[:NAMED])}{more}; the longer "
+            f"{path} and {longer} both hold {counter} of {', '.join(subjects[:NAMED])}{more}; the longer "
             "one is used. Give the curves of one job once, with the name of the host where there are several."
         )

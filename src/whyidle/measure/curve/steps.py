@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whyidle.measure.curve.samples import at
 from whyidle.model.evidence import Floats64, Series
@@ -67,7 +68,8 @@ def same_part(steps: Sequence[Series], interval_s: float, seconds: float) -> boo
     """Say whether regular samples see the same part of every step, so that their mean is not that of steps.
 
     That is so where steps take an interval, or a whole part of it, and neither the difference nor how steps vary moves
-    the sample through half a step in this time (a random walk: deviation times the root of the number of steps).
+    the sample through half a step in this time (a random walk: deviation times the root of the number of steps). A log
+    that always writes the same number says so only as exactly as it writes.
     """
     columns = [values for one in steps if one.name == "step_time_s" and len(values := _steady(known(one)))]
     step = step_time(steps)
@@ -77,7 +79,16 @@ def same_part(steps: Sequence[Series], interval_s: float, seconds: float) -> boo
     count = seconds / step
     moved = abs(1 / step - round(interval_s / step) / interval_s) * seconds
     spread = float(np.std(values)) / step * np.sqrt(count)
-    return moved < SAME_PART and spread < SAME_PART
+    return bool(max(moved, spread, _resolution(values) / 2 / step * count) < SAME_PART)
+
+
+def _resolution(values: NDArray[np.float64]) -> float:
+    """Return the last digit of a log's times, s; 0 where they differ, so that their mean tells more than each."""
+    distinct = np.unique(values)
+    if len(distinct) > 2:
+        return 0.0
+    decimals = (len(f"{value:.9f}".rstrip("0").partition(".")[2]) for value in distinct)
+    return float(10.0 ** -max(decimals, default=0))
 
 
 def _every(steps: Sequence[Series]) -> float:
