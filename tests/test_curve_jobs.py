@@ -244,3 +244,12 @@ def test_a_rhythm_that_does_not_reach_zero_is_told():
 def test_one_pause_of_all_gpus_is_one_finding():
     report = judge(Run(curves=(curve(*(gpu(at(noisy(97, 1800, 1, i), 1200, 1500), device=i) for i in range(4))),)))
     assert [finding.rule for finding in report.findings] == ["curve.correlated_dips"]
+
+
+def test_gpus_that_are_left_are_counted():
+    left = [gpu(at(noisy(98, 1800, 1, device), 1500, 1800), device=device) for device in range(8)]
+    report = judge(Run(curves=(curve(*left),)))
+    assert report.findings[0].message.startswith("All 8 GPUs are left doing nothing for the last 5 min")
+    one = [gpu(noisy(98, 1800, 1, device), device=device) for device in range(1, 4)]
+    report = judge(Run(curves=(curve(left[0], *one),)))
+    assert report.findings[0].message.startswith("GPU 0 is left doing nothing for the last 5 min")

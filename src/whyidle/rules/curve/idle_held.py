@@ -41,10 +41,9 @@ class IdleHeld(Rule):
             return
         lost, known = m.number("curve_held_share"), bool(m.get("curve_held_known", 0.0))
         long = span(m.number("curve_held_s"))
-        held = "held, and does" if known else "left doing"
         memory = f", {m.number('curve_held_memory_share'):.0%} of its memory in use" if self._memory(m) else ""
         yield from self.finding(
-            f"{self._who(m)} is {held} nothing for the last {long}, which costs {lost:.0%} of the time.",
+            f"{self._who(m, known)} nothing for the last {long}, which costs {lost:.0%} of the time.",
             lost_share=lost,
             confidence=settle.sure(m, 1.0 if known else self.unknown, logged=known),
             seen=f"{long} below 5% utilization at the end"
@@ -71,10 +70,14 @@ class IdleHeld(Rule):
             candidates=("dist.straggler", "pause.checkpoint_sync", "input.storage"),
         )
 
-    def _who(self, m: Measurements) -> str:
-        place = m.one("curve_held_share").locations
-        named = m.get("curve_gpus", 1.0) > 1 and place and place[0].name
-        return f"{place[0].name}" if named else "A GPU"
+    def _who(self, m: Measurements, known: bool) -> str:
+        """Return which GPUs of the recording do nothing: all, some, or one by its name."""
+        count = round(m.get("curve_gpus", 1.0))
+        held = [part.subject for part in m.each("curve_held_share") if " gpu " in f" {part.subject}" and part.value]
+        one, several = ("is held, and does", "are held, and do") if known else ("is left doing", "are left doing")
+        if count > 1 and len(held) > 1:
+            return f"{'All' if len(held) == count else f'{len(held)} of'} {count} GPUs {several}"
+        return f"{held[0].replace('gpu', 'GPU') if count > 1 and held else 'A GPU'} {one}"
 
     def _memory(self, m: Measurements) -> bool:
         return "curve_held_memory_share" in m
