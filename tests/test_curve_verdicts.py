@@ -345,6 +345,15 @@ def test_a_run_without_steps_and_without_a_gpu_is_not_judged(tmp_path):
     assert report.summary.verdict.startswith("Cannot judge: no process of the job used PyTorch")
 
 
+def test_what_others_do_on_gpus_that_the_job_may_not_use_is_no_curve_of_it(tmp_path):
+    rows = [(BEGAN + ms * MS, gpu, 98 * gpu, "") for ms in range(0, 600_000, 1000) for gpu in (0, 1)]
+    csv = {"gpu.csv": (("time_ns", "gpu", "utilization_percent", "processes_of_job"), rows)}
+    gpus = [{**GPU_OF_MACHINE, "index": index, "visible": not index} for index in (0, 1)]
+    report = diagnose(run_directory(tmp_path / "run", gpus=gpus, csv=csv))
+    assert report.exit_code == 2
+    assert report.summary.gpu_idle_share is None
+
+
 def test_a_log_beside_a_run_without_steps_does_not_hide_its_counters(tmp_path):
     run = load(watched_without_steps(tmp_path, 40))
     report = judge(replace(run, curves=(trainer([0.37] * 1000, [0.074] * 1000, start=run.nodes[0].wall),)))

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from whyidle.measure import Measured
-from whyidle.model.evidence import Curve, Fact, Ignored, Node, Run, Series
+from whyidle.measure.step_log.gpus import NodeGpu, of_job, on_node
+from whyidle.model.evidence import Curve, Fact, Ignored, Node, Run
 from whyidle.model.finding import LOW, OWN_CODE, UTILIZED, Finding, Summary
 from whyidle.model.measurement import Measurements
 from whyidle.rules import all_rules
@@ -35,6 +36,7 @@ PAUSES: Final = 60.0  # s between dips, and
 # Steps: what every step holds does not come so seldom; a loader's batches come in bursts (judgement).
 MANY: Final = 20.0
 UNLIKE: Final = 0.2  # of a step: trainers' and recorded steps that differ by more are told (judgement)
+HAS: Final = "processes_of_job"  # the counter of NVML's processes on a GPU that are the job's
 WHOLE: Final = "whyidle run"  # kind of the curve that a run directory holds
 ELSEWHERE: Final = "recorded at another time than the job, or by a clock of another time zone"
 
@@ -85,7 +87,7 @@ def _on_its_gpus(curve: Curve, run: Run) -> Curve:
     """Return what a curve holds of the GPUs that the job works on, where NVML told which on the curve's host."""
     devices: dict[str, set[int]] = {}
     for node in run.nodes:
-        used = _those(run.series, "processes_of_job", node.name)
+        used = {gpu.device for gpu in on_node(run, node) if _counts(gpu, HAS)}
         devices |= {node.host: used} | ({"": used} if len(run.nodes) == 1 else {}) if used else {}
     series = tuple(
         one for one in curve.series if one.device is None or one.device in devices.get(one.node, {one.device})
@@ -101,7 +103,8 @@ def of_nodes(run: Run) -> tuple[Curve, ...]:
 
 def _of_node(run: Run, node: Node) -> Iterator[Curve]:
     here = [one for one in run.series if one.node == node.name and one.device is not None and one.pid is None]
-    devices = _of_job(here, node.name)
+    works = (gpu for gpu in of_job(on_node(run, node)) if _counts(gpu, HAS) or _counts(gpu, "utilization_percent"))
+    devices = {gpu.device for gpu in works}
     called = node.host if len(run.nodes) > 1 else ""
     series = tuple(
         replace(one, node=called, time=one.time + (node.wall - node.started)) for one in here if one.device in devices
@@ -116,18 +119,9 @@ def _of_node(run: Run, node: Node) -> Iterator[Curve]:
         yield Curve(node.path, WHOLE, series, "wall", facts)
 
 
-def _of_job(series: Sequence[Series], node: str) -> set[int]:
-    """Return the GPUs on which the job has processes; where NVML tells of none, those on which kernels ran."""
-    return _those(series, "processes_of_job", node) or _those(series, "utilization_percent", node)
-
-
-def _those(series: Sequence[Series], name: str, node: str) -> set[int]:
-    """Return the GPUs of a node of which this counter was ever above zero."""
-    return {
-        one.device
-        for one in series
-        if one.name == name and one.node == node and one.device is not None and np.nansum(one.value) > 0
-    }
+def _counts(gpu: NodeGpu, name: str) -> bool:
+    """Say whether a counter of a GPU was ever above zero."""
+    return bool(np.nansum(gpu.column(name)) > 0)
 
 
 def settled(findings: Sequence[Finding], measured: Measured) -> list[Finding]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,38 +14,15 @@ from scoring.alike import ALIKE, answers, right
 from scoring.attribution import errors_of, score_attribution
 from scoring.board import worlds
 from scoring.calibration import calibrate
-from scoring.cases import FILES, ask, by_kind
 from scoring.causes import false_claims, missed, score_all_causes, score_causes
-from scoring.corpus import Known, busy_errors, verdict
-from scoring.jobs import limited
 from scoring.loss import score_loss
-from scoring.matrix import Asked, matrix, not_offered
 from scoring.order import score_order
-from scoring.peer_answers import WORDS, score_peers
-from scoring.peers import advice, largest, rank_of
+from scoring.peer_answers import WORDS
 from scoring.rates import Rate, Spread, f1, wilson
-from scoring.records import Fault, PeerSaid, Said, Truth
+from scoring.records import Fault, PeerSaid, Said
 from scoring.show import WIDTH, boards, table
+from tests.bench.outcomes import job, outcome, report
 from tests.conftest import CORPUS
-from whyidle.errors import WhyIdleError
-from whyidle.model.finding import DeviceBusy, Finding, Report, RunInfo, Summary
-
-
-def job(faults=(), name="job", family="gpt", **more):
-    """A truth: faults as (id, severity), reached as asked."""
-    faults = tuple(Fault(cause, severity, severity) for cause, severity in faults)
-    return Truth(name, family, seed=0, ranks=1, faults=faults, **more)
-
-
-def outcome(faults=(), *findings, truth=None, **more):
-    """An outcome: findings as (rule, severity, confidence, lost_share), what is left out as given here."""
-    said = tuple(Said(rule, *rest, *("high", 0.9, 0.3)[len(rest) :]) for rule, *rest in findings)
-    return Outcome(truth or job(faults), said, **more)
-
-
-def report(*findings, judged=True, **summary):
-    made = tuple(Finding(rule, severity, confidence, "", lost) for rule, severity, confidence, lost in findings)
-    return Report(RunInfo(), Summary("verdict", gpu_idle_share=0.5, gpu_busy_share=0.5, **summary), made, judged=judged)
 
 
 def one(scores, cause):
@@ -341,175 +317,6 @@ class TestTargets:
 def test_broken_worlds_have_a_board_of_their_own():
     jobs = [outcome(), outcome(truth=job(misspecified="lost_events"))]
     assert {name: board.jobs for name, board in worlds(jobs).items()} == {"matched": 1, "mis-specified": 1}
-
-
-class TestPeers:
-    def test_a_coarse_word_is_right_and_names_nothing(self):
-        said = (PeerSaid("hta", 0.35, ("host_wait",)),)
-        jobs = [outcome([("sync.scalar_read", 0.1)], ["sync.scalar_read"], peers=said, truth=None, busy_share=0.7)]
-        ours, hta = score_peers(jobs)
-        assert (ours.peer, ours.names.hits) == ("whyidle", 1)
-        assert (hta.covers, hta.names) == (Rate.of(1, 1), Rate.of(0, 1))
-
-    def test_a_word_that_says_what_to_change_names_the_cause(self):
-        single = (PeerSaid("gpuidle", 0.2, ("dataloader_single",)),)
-        jobs = [
-            outcome([("input.workers_zero", 0.1)], peers=single),
-            outcome([("input.storage", 0.1)], peers=single),
-            outcome([], peers=single),
-            outcome([], peers=(PeerSaid("gpuidle", crashed="ValueError"),)),
-        ]
-        _, peer = score_peers(jobs)
-        assert (peer.covers.hits, peer.names.hits) == (2, 1)
-        assert peer.alarms == Rate.of(1, 2)
-        assert peer.crashed == 1
-        assert [row.cause for row in peer.by_cause] == ["input.storage", "input.workers_zero"]
-
-    def test_idle_shares_are_compared_in_points(self):
-        truth = job([("input.storage", 0.1)], busy_share=0.8)
-        _, peer = score_peers([outcome(truth=truth, peers=(PeerSaid("tb", 0.25),))])
-        assert peer.idle_points.bias == pytest.approx(5.0)
-
-    def test_nobody_asked_is_no_row(self):
-        assert score_peers([outcome()]) == ()
-
-    def test_every_word_has_a_reason(self):
-        assert all(word.why and word.covers for word in WORDS)
-
-    def test_parts_count_from_five_percent_and_advice_by_its_words(self):
-        assert largest({"idle": 0.2, "exposed_comm": 0.04, "exposed_memcpy": 0.3}) == ["exposed_memcpy", "idle"]
-        assert advice("33.4% of the step time is in DataLoader. You could") == ["dataloader"]
-        assert advice("GPU 0 has low utilization. You could") == ["low_utilization"]
-
-
-def test_files_are_given_to_peers_by_rank(tmp_path):
-    names = ["rank10.json.gz", "rank2.json.gz", "rank0.json.gz"]
-    assert sorted((tmp_path / name for name in names), key=rank_of)[-1].name == "rank10.json.gz"
-
-
-def loop():
-    while True:
-        pass
-
-
-def test_a_loop_without_end_costs_one_job():
-    with pytest.raises(TimeoutError, match=r"0\.01 s"), limited(0.01):
-        loop()
-
-
-def spec(families=("gpt", "dlrm"), severities=(0.02, 0.1, 0.2), min_ranks=1):
-    return SimpleNamespace(families=families, severities=severities, min_ranks=min_ranks)
-
-
-WORLD = SimpleNamespace(
-    FAMILIES=("gpt", "dlrm"),
-    FAULTS={
-        "input.storage": spec(),
-        "input.cpu_transform": spec(),
-        "dist.straggler": spec(families=("gpt",), min_ranks=8),
-        "sync.scalar_read": spec(severities=(0.02, 0.1)),
-    },
-    CONTROLS={"pinned": spec(families=("dlrm",))},
-    MISSPECIFIED=("lost_events",),
-)
-
-
-class TestMatrix:
-    def test_it_has_each_job_once_and_the_same_every_time(self):
-        asked = Asked(severities=(0.1, 0.2), seeds=(0, 1), pairs=5, misspecified=3)
-        jobs = matrix(WORLD, asked)
-        assert jobs == matrix(WORLD, asked)
-        assert len(set(jobs)) == len(jobs) == len({job.name for job in jobs})
-
-    def test_it_keeps_to_what_the_world_offers(self):
-        asked = Asked(severities=(0.1, 0.2), pairs=0, misspecified=0)
-        singles = [job for job in matrix(WORLD, asked) if job.faults]
-        assert len(singles) == 12
-        assert {job.family for job in singles if job.faults[0][0] == "dist.straggler"} == {"gpt"}
-        assert {job.ranks for job in singles if job.faults[0][0] == "dist.straggler"} == {8}
-        assert not_offered(WORLD, asked) == 2
-
-    def test_healthy_jobs_and_controls_can_be_had_alone(self):
-        asked = Asked(faults=("dist.*",), severities=(), pairs=0, misspecified=0)
-        assert [job.name for job in matrix(WORLD, asked)] == [
-            "gpt-healthy-r1-s0",
-            "dlrm-healthy-r1-s0",
-            "dlrm-healthy-control_pinned-r1-s0",
-        ]
-
-    def test_no_pair_has_one_answer_for_both(self):
-        pairs = [dict(job.faults).keys() for job in matrix(WORLD, Asked(pairs=99)) if len(job.faults) == 2]
-        assert pairs
-        assert {"input.storage", "input.cpu_transform"} not in pairs
-
-    def test_a_name_that_fits_nothing_is_refused(self):
-        with pytest.raises(ValueError, match="rabbit"):
-            matrix(WORLD, Asked(families=("rabbit",)))
-
-
-class TestCases:
-    CASE = {
-        "id": "case-1",
-        "minimal_input": {"kind": "util_curve", "csv": "t,util\n0,1\n"},
-        "input_provenance": "0/80% reported; cycle ours",
-        "expected_cause": "input.storage",
-        "look_alikes": ["pause.evaluation"],
-        "case_kind": "positive",
-    }
-
-    def test_a_kind_that_nothing_reads_is_counted_and_not_scored(self):
-        (kind,) = by_kind([ask({**self.CASE, "minimal_input": {"kind": "nccl_log", "text": "NCCL INFO Bootstrap\n"}})])
-        assert (kind.kind, kind.cases, kind.read) == ("nccl_log", 1, 0)
-        assert kind.reported.n == kind.filled_in.n == 0
-
-    def test_with_a_reader_a_refused_one_is_a_miss(self):
-        def reads(paths):
-            return report(("input.workers_too_few", "high", 0.9, 0.3))
-
-        def refuses(paths):
-            raise WhyIdleError("no")
-
-        reported = {**self.CASE, "input_provenance": "all reported"}
-        (kind,) = by_kind([ask(self.CASE, reads), ask(reported, reads), ask(reported, refuses)])
-        assert kind.read == 2
-        assert kind.filled_in == Rate.of(1, 1)
-        assert kind.reported == Rate.of(1, 2)
-
-    def test_a_negative_case_asks_that_its_look_alikes_are_not_found(self):
-        negative = {**self.CASE, "case_kind": "negative", "expected_cause": "none.clean"}
-        assert ask(negative, lambda paths: report()).right
-        assert not ask(negative, lambda paths: report(("pause.evaluation", "low", 0.3, 0.03))).right
-
-    def test_a_kind_without_a_file_of_its_own_is_not_read(self):
-        config = {**self.CASE, "minimal_input": {"kind": "config", "data": {}}}
-        assert "config" not in FILES
-        assert ask(config).said is None
-
-
-class TestCorpus:
-    def test_busy_shares_are_compared_over_the_steps_where_there_are_any(self):
-        facts = {
-            "devices": {
-                "0": {"busy_share_of_gpu_span": 0.9, "busy_share_of_step_window": 0.5},
-                "1": {"busy_share_of_gpu_span": 0.4},
-            }
-        }
-        seen = report(devices=(DeviceBusy(0, 0, 0.52, 1.0), DeviceBusy(0, 1, 0.39, 1.0)))
-        assert [error.points for error in busy_errors("x", facts, seen)] == pytest.approx([2.0, -1.0])
-
-    def test_what_is_known_is_first_or_claimed_or_absent(self):
-        seen = report(("host.gc_pause", "high", 0.9, 0.3), ("input.storage", "medium", 0.5, 0.1))
-
-        def right(place, cause, said=seen):
-            return verdict(Known("x", place, cause, "why"), "x", said).right
-
-        assert right("first", "host.gc_pause")
-        assert not right("first", "input.storage")
-        assert right("claimed", "input.cpu_transform")
-        assert not right("claimed", "dist.straggler")
-        assert right("absent", "sync.*")
-        assert not right("absent", "input.*")
-        assert not right("absent", "sync.*", "crash: ValueError")
 
 
 class TestShown:

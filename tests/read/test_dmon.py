@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tables import curve_in, damaged, of, seconds, values, well_formed
 
 from whyidle.errors import WhyIdleError
-from whyidle.read.dmon import parse
+from whyidle.read.dmon import Dmon
 
 # What each letter of -s adds: columns, their units, and a row of values. As drivers 560 and later print them.
 SELECTIONS = {
@@ -120,8 +120,8 @@ def test_a_cut_line_is_left_out(tmp_path):
 
 def test_a_section_of_a_capture_is_parsed(tmp_path):
     path = tmp_path / "capture.txt"
-    assert parse(b"nothing of the kind\n", path) is None
-    curve = parse(b"########\n" + printed("u").encode() + b"\n\n", path)
+    assert Dmon.printed([b"nothing of the kind\n"], path) is None
+    curve = Dmon.printed([b"########\n" + printed("u").encode() + b"\n\n"], path)
     assert values(curve, "utilization_percent", 1) == [87] * 3
 
 
@@ -144,7 +144,7 @@ def test_damage_is_said_or_survived(tmp_path):
 
 def test_a_recording_of_a_training_with_four_gpus(corpus):
     path = corpus / "telemetry" / "issues" / "deepspeech_178_dmon_pucvmet.txt"
-    curve = parse(path.read_bytes(), path)
+    curve = Dmon.printed([path.read_bytes()], path)
     assert [values(curve, "utilization_percent", gpu) for gpu in range(4)] == [[25], [18], [24], [18]]
     assert [values(curve, "power_w", gpu) for gpu in range(4)] == [[111], [111], [112], [86]]
     assert values(curve, "thermal_violation_percent", 3) == [0]

@@ -7,7 +7,7 @@ import pytest
 from tables import curve_in, damaged, of, seconds, well_formed
 
 from whyidle.errors import WhyIdleError
-from whyidle.read.pmon import parse
+from whyidle.read.pmon import Pmon
 
 OLD = (
     "# gpu        pid  type    sm   mem   enc   dec   command\n# Idx          #   C/G     %     %     %     %   name\n"
@@ -67,8 +67,8 @@ def test_without_utilization_it_is_refused(tmp_path):
 
 def test_a_section_of_a_capture_is_parsed(tmp_path):
     path = tmp_path / "capture.txt"
-    assert parse(b"nothing of the kind\n", path) is None
-    assert parse((NEW + rows([[(0, 10, 50)]]) + "\n\n").encode(), path).series[0].pid == 10
+    assert Pmon.printed([b"nothing of the kind\n"], path) is None
+    assert Pmon.printed([(NEW + rows([[(0, 10, 50)]]) + "\n\n").encode()], path).series[0].pid == 10
 
 
 def test_damage_is_said_or_survived(tmp_path):

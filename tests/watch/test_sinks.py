@@ -230,6 +230,18 @@ def test_one_that_fails_keeps_nothing_from_the_others() -> None:
     assert (warned, got) == (["broken", "an alarm is not passed on: ValueError"], [EVENT, EVENT])
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_bug_in_a_sink_ends_the_watch_and_is_not_silence() -> None:
+    def broken(event: Any) -> None:
+        raise KeyError("a bug")
+
+    told = Sinks([broken], [].append)
+    told.tell(EVENT)
+    told._thread.join(10)
+    with pytest.raises(RuntimeError, match="nobody tells of alarms"):
+        told.tell(EVENT)
+
+
 def test_what_is_still_on_its_way_at_the_end_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sinks, "END_S", 0.1)
     release = threading.Event()

@@ -41,7 +41,6 @@ class LiveProcess:
     threads_run_delay_s: float | None = None  # of all threads that lived from the first look to the last
     block_delay_s: float | None = None  # waiting for storage, where the kernel counts it
     read_bytes: int | None = None  # from storage
-    read_chars: int | None = None  # by system calls, page cache, pipes and sockets included
     major_faults: int = 0
     threads: int = 0
     cpus_allowed: int | None = None

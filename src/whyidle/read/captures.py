@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 
 from whyidle.model.evidence import Curve
-from whyidle.read import dmon
 from whyidle.read.base import Progress, Reader, UnreadableError
-from whyidle.read.samples import Samples, text_of
+from whyidle.read.dmon import Dmon
+from whyidle.read.samples import Samples, text_of, warn_of_split
 from whyidle.read.smi_log import add_logs, logs
-from whyidle.read.smi_screen import add_screens, screens, warn_of_split
+from whyidle.read.smi_screen import add_screens, screens, split_in
 
 # https://github.com/utkuozdemir/nvidia_gpu_exporter, testdata/captures/README.md
 HEAD: Final = re.compile(rb"^# nvidia_gpu_exporter GPU capture", re.MULTILINE)
@@ -94,7 +94,7 @@ def _state(path: Path, found: list[Section]) -> Samples:
     if outlines:
         add_logs(outlines, samples, path)
     if not outlines:
-        warn_of_split(samples, path)
+        warn_of_split(split_in(samples), samples, path)
     return samples
 
 
@@ -103,7 +103,7 @@ def _monitored(path: Path, found: list[Section]) -> Curve | None:
     for section in found:
         if DMON.search(section.command):
             try:
-                curve = dmon.parse(section.text.encode(), path)
+                curve = Dmon.printed([section.text.encode()], path)
             except UnreadableError:
                 continue
             busy = [one.value for one in curve.series if one.name == "utilization_percent"] if curve else []

@@ -7,7 +7,7 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -85,6 +85,23 @@ class Samples:
         column[0].append(time)
         column[1].append(value)
 
+    def moments(self, times: Sequence[int | None], apart_s: int, what: str, path: Path) -> list[int]:
+        """Return when looks at all counters were taken, in ns, and set the clock by what they tell of it.
+
+        Args:
+            times: of each look, ns since 1970; None where it tells none: then all are taken as `apart_s` apart.
+            apart_s: what is usual, in s.
+            what: a look is called.
+            path: of the file.
+        """
+        told = [time for time in times if time is not None]
+        if len(told) == len(times):
+            return steady(told, path, self.warnings)
+        self.clock = "assumed" if len(times) > 1 else "relative"
+        if len(times) > 1:
+            self.warnings.append(f"{path}: not every {what} tells its time: taken as {apart_s} s apart.")
+        return [place * apart_s * SECOND for place in range(len(times))]
+
     def shift(self, by: int) -> None:
         """Move every sample by a time, in ns."""
         for times, _ in self._values.values():
@@ -140,6 +157,12 @@ class Samples:
             if impossible:
                 wrong[name] += impossible
             yield Series(name, subject.node, time, value, subject.device, instance=subject.instance)
+
+
+def warn_of_split(devices: Iterable[int | None], samples: Samples, path: Path) -> None:
+    """Say of GPUs that are split that their utilization is unknown: nvidia-smi shows none for them."""
+    for device in devices:
+        samples.warnings.append(f"{path}: GPU {device} is split (MIG): nvidia-smi shows no utilization: unknown.")
 
 
 def in_order(time: Ints, value: Floats64) -> tuple[Ints, Floats64]:

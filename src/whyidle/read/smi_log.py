@@ -10,7 +10,7 @@ from typing import Final
 
 from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
-from whyidle.read.samples import SECOND, Samples, Subject, moment, number, steady, text_of
+from whyidle.read.samples import Samples, Subject, moment, number, text_of, warn_of_split
 
 INTERVAL: Final = 5  # s: `nvidia-smi -q -l` without a number
 LONGEST_LINE: Final = 512  # characters
@@ -108,16 +108,8 @@ def _value(log: Log, device: int, sections: list[str], name: str, value: str) ->
 
 
 def add_logs(found: list[Log], samples: Samples, path: Path) -> None:
-    """Add what outlines say, a sample per outline, and set the clock by what they tell of the time."""
-    times = [log.time for log in found]
-    told = [time for time in times if time is not None]
-    if len(told) < len(times):
-        samples.clock = "assumed" if len(times) > 1 else "relative"
-        moments = [place * INTERVAL * SECOND for place in range(len(times))]
-        if len(times) > 1:
-            samples.warnings.append(f"{path}: not every sample tells its time: taken as {INTERVAL} s apart.")
-    else:
-        moments = steady(told, path, samples.warnings)
+    """Add what outlines say, a sample per outline."""
+    moments = samples.moments([log.time for log in found], INTERVAL, "sample", path)
     for log, time in zip(found, moments, strict=True):
         for device, values in log.values.items():
             subject = Subject("", device)
@@ -125,8 +117,7 @@ def add_logs(found: list[Log], samples: Samples, path: Path) -> None:
                 samples.add(subject, name, time, value)
             if name := log.names.get(device, ""):
                 samples.tell(subject, "name", name, "nvidia-smi -q")
-    for device in sorted(set().union(*(log.split for log in found))):
-        samples.warnings.append(f"{path}: GPU {device} is split (MIG): nvidia-smi shows no utilization: unknown.")
+    warn_of_split(sorted(set().union(*(log.split for log in found))), samples, path)
 
 
 class SmiLog(Reader):

@@ -49,12 +49,7 @@ class SmiQuery(Reader):
     def read(self, path: Path, progress: Progress | None = None) -> Curve:
         """Read the file; UnreadableError where it has no row, or nothing tells what its columns are."""
         blocks = Blocks(path, progress)
-        return still_there(_read(blocks, path, blocks), path)
-
-
-def parse(content: bytes, path: Path) -> Curve | None:
-    """Return the curve in what the query printed; None where it is none. UnreadableError as SmiQuery.read."""
-    return _read([content], path)
+        return with_damage(still_there(_read(blocks, path), path), blocks)
 
 
 def is_query(header: list[str]) -> bool:
@@ -62,7 +57,7 @@ def is_query(header: list[str]) -> bool:
     return len(header) > 1 and any(COUNTERS.fullmatch(cell.strip()) for cell in header)
 
 
-def _read(blocks: Iterable[bytes], path: Path, file: Blocks | None = None) -> Curve | None:
+def _read(blocks: Iterable[bytes], path: Path) -> Curve | None:
     first, pieces = opened(blocks)
     found = header_in(first[: 1 << 16], is_query)
     assumed, delimiter = "", b","
@@ -88,7 +83,7 @@ def _read(blocks: Iterable[bytes], path: Path, file: Blocks | None = None) -> Cu
     )
     if assumed:
         curve = replace(curve, warnings=(f"{path}: {assumed}", *curve.warnings))
-    return with_damage(curve, file)
+    return curve
 
 
 def _betrayed(first: bytes, path: Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
-from whyidle.read.samples import CTIME, ISO, SECOND, Samples, Subject, moment, number, steady, text_of
+from whyidle.read.samples import CTIME, ISO, Samples, Subject, moment, number, text_of, warn_of_split
 
 INTERVAL: Final = 2  # s: what watch takes where it is told nothing
 MIB: Final = 1 << 20
@@ -111,16 +111,8 @@ def _processes(screen: Screen, subject: Subject, values: dict[str, float]) -> fl
 
 
 def add_screens(found: list[Screen], samples: Samples, path: Path) -> None:
-    """Add what tables say, a sample per table, and set the clock by what they tell of the time."""
-    times = [screen.time for screen in found]
-    told = [time for time in times if time is not None]
-    if len(told) < len(times):
-        samples.clock = "assumed" if len(times) > 1 else "relative"
-        moments = [place * INTERVAL * SECOND for place in range(len(times))]
-        if len(times) > 1:
-            samples.warnings.append(f"{path}: not every table tells its time: taken as {INTERVAL} s apart.")
-    else:
-        moments = steady(told, path, samples.warnings)
+    """Add what tables say, a sample per table."""
+    moments = samples.moments([screen.time for screen in found], INTERVAL, "table", path)
     for screen, time in zip(found, moments, strict=True):
         for subject, values in screen.values.items():
             for name, value in values.items():
@@ -131,10 +123,9 @@ def add_screens(found: list[Screen], samples: Samples, path: Path) -> None:
                     samples.tell(subject, "name", screen.names[subject.device], "nvidia-smi")
 
 
-def warn_of_split(samples: Samples, path: Path) -> None:
-    """Say of GPUs that are split that their utilization is unknown: nvidia-smi shows none for them."""
-    for device in dict.fromkeys(subject.device for subject in samples.subjects() if subject.instance):
-        samples.warnings.append(f"{path}: GPU {device} is split (MIG): nvidia-smi shows no utilization: unknown.")
+def split_in(samples: Samples) -> list[int | None]:
+    """Return the GPUs of which a table shows parts."""
+    return list(dict.fromkeys(subject.device for subject in samples.subjects() if subject.instance))
 
 
 class SmiScreen(Reader):
@@ -157,5 +148,5 @@ class SmiScreen(Reader):
         if not found:
             raise UnreadableError(path, "a table of nvidia-smi without a GPU, or cut short.", damaged=True)
         add_screens(found, samples, path)
-        warn_of_split(samples, path)
+        warn_of_split(split_in(samples), samples, path)
         return samples.curve(path, self.kind)

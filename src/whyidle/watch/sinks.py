@@ -30,6 +30,9 @@ MOST_WAITING = 100  # events; what is more is dropped, and said
 MOST_SAID = 4096  # bytes of what a command said last
 END_S = 10.0  # that the end of the watch waits for what is on its way
 
+# What the system says no to: a full disk, a name with a zero byte in it, a host name that is none.
+REFUSED = (OSError, ValueError)
+
 Sink = Callable[[Mapping[str, Any]], None]
 
 
@@ -54,9 +57,11 @@ class Sinks:
             self._thread.start()
 
     def tell(self, event: Mapping[str, Any]) -> None:
-        """Hand an event on, at once."""
+        """Hand an event on, at once. A sink with a bug ends the thread, and then this: no alarm is lost unseen."""
         if not self._sinks:
             return
+        if not self._thread.is_alive():
+            raise RuntimeError("nobody tells of alarms any more")
         try:
             self._waiting.put_nowait(event)
         except queue.Full:
@@ -69,7 +74,7 @@ class Sinks:
                     sink(event)
                 except FailedError as error:
                     self._warn(str(error))
-                except Exception as error:  # noqa: BLE001  the next alarm has to be told all the same
+                except REFUSED as error:
                     self._warn(f"an alarm is not passed on: {type(error).__name__}")
 
     def close(self) -> None:

@@ -41,8 +41,11 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _OfNode(Gpu):
+class NodeGpu(Gpu):
+    """A GPU of a machine on which the job was watched, by NVML's number."""
+
     node: Node
+    device: int
 
 
 def counted(gpus: Sequence[Gpu]) -> Iterator[Measurement]:
@@ -55,7 +58,7 @@ def counted(gpus: Sequence[Gpu]) -> Iterator[Measurement]:
 def measure(run: Run, watches: Sequence[Watch]) -> Iterator[Measurement]:
     """Yield what is known of the GPUs that the job works on; of all of a machine's where NVML does not tell which."""
     gpus = _gpus(run, watches)
-    here = _of_job(gpus)
+    here = of_job(gpus)
     if watches and any(w.on_gpu is False for w in watches):
         here = []
     for node in {id(gpu.node): gpu.node for gpu in gpus}.values():
@@ -71,34 +74,38 @@ def models(run: Run, watches: Sequence[Watch]) -> tuple[GpuCount, ...]:
         return ()
     gpus = _gpus(run, watches)
     count: dict[str, int] = {}
-    for gpu in _of_job(gpus):
+    for gpu in of_job(gpus):
         name = str(gpu.facts.get("name", "unknown GPU"))
         count[name] = count.get(name, 0) + 1
     return tuple(GpuCount(name, number) for name, number in sorted(count.items()))
 
 
-def _of_job(gpus: Sequence[_OfNode]) -> list[_OfNode]:
+def of_job(gpus: Sequence[NodeGpu]) -> list[NodeGpu]:
     """Return the GPUs on which the job has processes; where NVML cannot tell, those of its own on which kernels ran."""
     used = [gpu for gpu in gpus if np.nansum(gpu.column("processes_of_job")) > 0]
     may = [gpu for gpu in gpus if gpu.fact("visible") != 0]
     return used or [gpu for gpu in may if np.nansum(gpu.column("utilization_percent")) > 0] or may
 
 
-def _gpus(run: Run, watches: Sequence[Watch]) -> list[_OfNode]:
-    found: list[_OfNode] = []
+def _gpus(run: Run, watches: Sequence[Watch]) -> list[NodeGpu]:
+    found: list[NodeGpu] = []
     for node in run.nodes:
         here = [w for w in watches if w.node is node]
         if not here:
             continue
-        low, high = min(w.low for w in here), max(w.high for w in here)
-        columns: dict[int, dict[str, Column]] = {}
-        for one in run.series:
-            if one.node == node.name and one.device is not None:
-                inside = (one.time >= low) & (one.time <= high)
-                if inside.any():
-                    columns.setdefault(one.device, {})[one.name] = one.value[inside]
-        found += [_OfNode(columns[device], _facts(node, device), node) for device in sorted(columns)]
+        found += on_node(run, node, min(w.low for w in here), max(w.high for w in here))
     return found
+
+
+def on_node(run: Run, node: Node, low: float = -np.inf, high: float = np.inf) -> list[NodeGpu]:
+    """Return the GPUs of a machine with what was counted of them between two times, ns of its clock."""
+    columns: dict[int, dict[str, Column]] = {}
+    for one in run.series:
+        if one.node == node.name and one.device is not None:
+            inside = (one.time >= low) & (one.time <= high)
+            if inside.any():
+                columns.setdefault(one.device, {})[one.name] = one.value[inside]
+    return [NodeGpu(columns[device], _facts(node, device), node, device) for device in sorted(columns)]
 
 
 def _facts(node: Node, device: int) -> dict[str, Value]:

@@ -21,8 +21,7 @@ PADDING: Final = 64  # zero bytes behind a block, so that words may be read beyo
 WORD: Final = 8  # bytes
 BLANKS: Final = np.isin(np.arange(256), [ord(char) for char in " \t\r\"'"])
 MOST_BLANKS: Final = 64  # around a cell; with more it is no number
-EXACT_DIGITS: Final = 15  # that a float64 holds for certain
-MOST_DIGITS: Final = 19  # that a word holds; beyond EXACT_DIGITS the last bit of the float may be off
+MOST_DIGITS: Final = 19  # that a word holds; beyond 15 the last bit of the float may be off
 LONGEST_NUMBER: Final = 64  # bytes
 
 NUMBER: Final = re.compile(rb"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([^\d\s]\S{0,15})?")

@@ -189,7 +189,6 @@ def _in_order(time: Ints, collector: Collector, odd: Odd) -> tuple[Ints, Ints | 
     for fall in falls[:100].tolist():
         if collector.layout.way == "clock" and collector.layout.day is None and step[fall] < -DAY // 2:
             shift[fall + 1 :] += DAY
-            odd.midnights += 1
         elif (
             len(falls) <= MOST_JUMPS
             and not collector.zone

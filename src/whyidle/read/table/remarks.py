@@ -27,7 +27,6 @@ class Odd:
     unordered: int = 0
     back: list[int] = field(default_factory=list)  # ns since 1970, where a clock jumps back by an hour
     forward: list[int] = field(default_factory=list)
-    midnights: int = 0
 
 
 def left_out(cutter: Cutter, collector: Collector) -> list[str]:

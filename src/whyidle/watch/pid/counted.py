@@ -113,7 +113,6 @@ class Counted:
             threads_run_delay_s=self._delayed_s,
             block_delay_s=_grown(self.last.block_delay_s, self.first.block_delay_s),
             read_bytes=self._moved("read_bytes"),
-            read_chars=self._moved("rchar"),
             major_faults=self.last.major_faults - self.first.major_faults,
             threads=self.last.threads,
             cpus_allowed=self._cpus_allowed,
