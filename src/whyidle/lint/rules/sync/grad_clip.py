@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event, Shown, Tested
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Repair, SetArguments
-from whyidle.lint.rules.sync.callers import calls_of
 from whyidle.lint.rules.sync.drain import PROVABLE, Fix, certainty, drains, quoted
+from whyidle.lint.rules.sync.elsewhere import at_call
 from whyidle.lint.rules.sync.parameters import over_parameters
 
 _CLIPS = frozenset(
@@ -63,8 +62,7 @@ class GradClip(Check):
             return
         asked = getattr(event.node, "test", event.node)
         does = f"{quoted(asked)} waits for the GPU once per parameter,"
-        for hit in drains(event, job, does, _TOGETHER, sure=sure):
-            yield replace(hit, also=tuple(call.node for call in calls_of(event, job)))
+        yield from at_call(drains(event, job, does, _TOGETHER, sure=sure), event, job)
 
     cases = (
         Invalid(

@@ -180,7 +180,8 @@ def train(model, loader, optimizer):
 def _shown(event: Event) -> tuple[str, Value, ast.expr] | None:
     """Return how a value is shown, the value, and the expression; None where nothing is shown."""
     if isinstance(event, Shown):
-        return _WORDS[event.how], event.value, event.node if isinstance(event.node, ast.expr) else ast.Constant("…")
+        node = event.node.value if isinstance(event.node, ast.FormattedValue) else event.node
+        return _WORDS[event.how], event.value, node if isinstance(node, ast.expr) else ast.Constant("…")
     if not isinstance(event, Called) or not (event.name in _METHODS or event.name in _FUNCTIONS):
         return None
     if event.receiver is not None and event.receiver.kind == "metric":

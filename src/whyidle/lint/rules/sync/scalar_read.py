@@ -10,6 +10,7 @@ from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.rules.sync import later
 from whyidle.lint.rules.sync.drain import certainty, drains, quoted
+from whyidle.lint.rules.sync.elsewhere import gathering
 from whyidle.lint.rules.sync.parameters import over_parameters
 from whyidle.lint.values import Value
 
@@ -49,6 +50,8 @@ class ScalarRead(Check):
         sure = certainty(value, job) if event.name == ".item" or value.has_device_tensor else 0.0
         if event.where.phase == "maybe" and not value.has_device_tensor:
             return
+        if event.where.work == "train" and gathering(event) is not None:
+            return  # told of by sync.logging_metrics
         does = f"{quoted(event.node)} reads a value back from the GPU"
         yield from drains(event, job, does, later.rarely(event, tensor), sure=sure)
 

@@ -9,6 +9,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.rules.sync.drain import POSSIBLE, Fix, certainty, drains, quoted
+from whyidle.lint.rules.sync.on_host import feeds_metric
 from whyidle.lint.rules.sync.parameters import over_parameters
 
 
@@ -42,6 +43,8 @@ class ToHost(Check):
         sure = certainty(receiver, job)
         if not receiver.has_device_tensor and (event.name != ".cpu" or event.where.phase == "maybe"):
             return  # `.cpu()` alone is an idiom of tensors of the GPU
+        if event.where.work == "train" and event.name == ".cpu" and feeds_metric(event):
+            return  # told of by sync.logging_metrics
         if event.where.work == "eval":
             sure = min(sure, POSSIBLE)
         does = f"{quoted(event.node)} copies from the GPU to the CPU and waits for it"
