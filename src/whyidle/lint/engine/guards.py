@@ -105,7 +105,7 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
         value: what is known of it as a whole.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yes, no = split(test.operand, _negated(value))
+        yes, no = split(test.operand, value)  # which is told of what stands behind the `not`
         return no, yes
     if isinstance(test, ast.BoolOp):
         return _several(test, value)
@@ -138,10 +138,6 @@ def _several(test: ast.BoolOp, value: Value) -> tuple[Condition, Condition]:
     loose = [no if isinstance(test.op, ast.And) else yes for yes, no in parts]
     anything = next((one for one in loose if not one.bites), RARELY if loose else ALWAYS)
     return (everything, anything) if isinstance(test.op, ast.And) else (anything, everything)
-
-
-def _negated(value: Value) -> Value:
-    return value.but(constant=not value.constant) if value.known else value
 
 
 def _counted(test: ast.expr, every: int) -> tuple[Condition, Condition]:
