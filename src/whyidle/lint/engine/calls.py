@@ -275,6 +275,8 @@ class Calls(Expressions):
 
     def _of_other(self, call: Call, receiver: Value) -> Value:
         method = call.method
+        if receiver.kind == "plain" and receiver.name.startswith("numpy"):
+            return receiver
         if receiver.kind == "settings":
             key = call.args[0].constant if call.args else None
             return self.member(receiver, key) if method == "get" and isinstance(key, str) else Value("settings")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from whyidle.lint.engine.guards import split
 from whyidle.lint.engine.guess import named
 from whyidle.lint.engine.knowledge import KNOWN_ON_HOST
 from whyidle.lint.engine.state import State
@@ -28,8 +29,7 @@ class Expressions(State):
     def test(self, node: ast.expr, how: str) -> Value:
         """Evaluate a condition; of `and` and `or`, the parts stand in `items`."""
         if isinstance(node, ast.BoolOp):
-            parts = tuple(self.test(part, how) for part in node.values)
-            return Value("plain", items=parts)
+            return Value("plain", items=tuple(self._in_turn(node, lambda part, _: self.test(part, how))))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             inner = self.test(node.operand, how)
             return inner
@@ -39,6 +39,18 @@ class Expressions(State):
         if value.kind == "tensor":
             self.emit(Tested(node=node, value=value, how=how, **self.place))  # type: ignore[arg-type]
         return value
+
+    def _in_turn(self, node: ast.BoolOp, ask: Callable[[ast.expr, int], Value]) -> list[Value]:
+        """Evaluate the parts of `and` or `or`, each behind what the parts before it let through."""
+        frame = self.frame
+        before, values = frame.where, []
+        for number, part in enumerate(node.values):
+            value = ask(part, number)
+            values.append(value)
+            yes, no = split(part, value)
+            frame.where = (yes if isinstance(node.op, ast.And) else no).behind(frame.where)
+        frame.where = before
+        return values
 
     # Names and attributes
 
@@ -188,8 +200,8 @@ class Expressions(State):
 
     def boolean(self, node: ast.BoolOp) -> Value:
         how = "and" if isinstance(node.op, ast.And) else "or"
-        values = [self.test(part, how) for part in node.values[:-1]]
-        values.append(self.evaluate(node.values[-1]))
+        last = len(node.values) - 1
+        values = self._in_turn(node, lambda part, n: self.test(part, how) if n < last else self.evaluate(part))
         if how == "and" and any(value.known and not value.constant for value in values):
             return constant(False)
         if how == "or" and any(value.known and value.constant for value in values[:-1]):

@@ -226,12 +226,12 @@ _LIGHTNING = Fix(
 
 
 def _trains(event: Event) -> bool:
-    return event.where.work == "train" or event.where.phase == "maybe"
+    return event.where.work == "train" and event.where.phase == "step"
 
 
 def _gathered(event: Called, job: Job) -> Iterator[Hit]:
     """Yield the call of a function that meets all ranks and then reads."""
-    if event.name not in {".item", ".tolist", "float"} or event.where.phase == "maybe":
+    if event.name not in {".item", ".tolist", "float"}:
         return
     found = gathering(event)
     if found is None:
