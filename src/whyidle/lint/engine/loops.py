@@ -51,6 +51,17 @@ class LoopKind(Enum):
         return replace(fresh, update=self is LoopKind.UPDATE)
 
 
+def steps_environment(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Say whether a loop steps an environment of reinforcement learning."""
+    return any(
+        isinstance(one, ast.Call)
+        and isinstance(one.func, ast.Attribute)
+        and one.func.attr == "step"
+        and re.search(r"(^|_)envs?(_|$)|environment", last_name(one.func.value), re.IGNORECASE)
+        for one in within(node.body)
+    )
+
+
 def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: Value) -> LoopKind:
     """Return what goes round in a loop."""
     frame = engine.frame
@@ -63,7 +74,7 @@ def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: 
             return LoopKind.STEP
         return LoopKind.UPDATE if engine.traits.steps(node.body, module) else LoopKind.EPOCH
     if where.phase == "step":
-        return LoopKind.ROLLOUT if _steps_environment(node) else LoopKind.WITHIN
+        return LoopKind.ROLLOUT if steps_environment(node) else LoopKind.WITHIN
     return _without_training(node, over, where)
 
 
@@ -83,7 +94,7 @@ def _takes_a_batch(node: ast.For | ast.AsyncFor | ast.While, over: Value) -> boo
 
 def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, where: Where) -> LoopKind:
     calls = [one for one in within(node.body) if isinstance(one, ast.Call)]
-    if _steps_environment(node):
+    if steps_environment(node):
         return LoopKind.ROLLOUT
     if over.kind == "loader":
         return LoopKind.EVAL
@@ -100,12 +111,6 @@ def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, whe
     if where.phase == "maybe":
         return LoopKind.WITHIN
     return LoopKind.PLAIN
-
-
-def _steps_environment(node: ast.For | ast.AsyncFor | ast.While) -> bool:
-    calls = (one.func for one in within(node.body) if isinstance(one, ast.Call))
-    steps = (one.value for one in calls if isinstance(one, ast.Attribute) and one.attr == "step")
-    return any(re.search(r"(^|_)envs?(_|$)|environment", last_name(one), re.IGNORECASE) for one in steps)
 
 
 def _calls_network(calls: list[ast.Call]) -> bool:
