@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from whyidle.lint.engine.guards import split
 from whyidle.lint.engine.guess import named
-from whyidle.lint.engine.knowledge import KNOWN_ON_HOST
+from whyidle.lint.engine.knowledge import COUNTS, KNOWN_ON_HOST
 from whyidle.lint.engine.state import State
 from whyidle.lint.events import Indexed, Looped, Shown, Tested
 from whyidle.lint.project import Definition, Module
@@ -98,7 +98,7 @@ class Expressions(State):
         if base.kind == "tensor":
             if attr == "device":
                 return Value("device", place=base.place)
-            return PLAIN if attr in KNOWN_ON_HOST else base.but(items=None, fields=None)
+            return PLAIN if attr in KNOWN_ON_HOST or COUNTS.search(attr) else base.but(items=None, fields=None)
         if base.kind == "settings":
             return self._setting(attr)
         if base.kind in {"instance", "module"} and base.fields is not None and attr in base.fields:
@@ -169,7 +169,9 @@ class Expressions(State):
     def binary(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         if isinstance(node.op, ast.Mod) and (isinstance(left.constant, str) or _is_text(node.left)):
-            self.show(node, right, "%")
+            listed = isinstance(node.right, ast.Tuple) and right.items is not None
+            for part, value in zip(node.right.elts, right.items, strict=False) if listed else [(node.right, right)]:
+                self.show(part, value, "%")
             return PLAIN
         for value in (left, right):
             if value.kind == "tensor":

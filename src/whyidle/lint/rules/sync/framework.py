@@ -16,6 +16,7 @@ _DEVICE = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize", 
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.monitored_barrier", ".wait_for_everyone"})
 _STREAM = re.compile(r"(stream|event)s?(_\w+)?(\(\))?(\[[^\]]*\])?$", re.IGNORECASE)
 _CLOCK = re.compile(r"\b(perf_counter|monotonic|time\.time)\b")
+_BENCHMARK = re.compile(r"bench|throughput|latency|speed|timing|profil|measure", re.IGNORECASE)
 _EVENTS = (
     "start.record(); step(); end.record()  # torch.cuda.Event(enable_timing=True)\n"
     "if i % 100 == 0:\n    end.synchronize(); print(start.elapsed_time(end))"
@@ -46,7 +47,7 @@ class Framework(Check):
         if not isinstance(event, Called):
             return
         call = quoted(event.node)
-        if _synchronizes(event):
+        if _synchronizes(event) and not _BENCHMARK.search(event.where.function):
             sure = PROVABLE if event.name in _DEVICE else LIKELY
             does = f"{call} waits until the GPU has done all that was queued,"
             yield from drains(event, job, does, _without(event), sure=sure)

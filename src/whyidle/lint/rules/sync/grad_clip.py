@@ -10,7 +10,7 @@ from whyidle.lint.events import Called, Event, Shown, Tested
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Repair, SetArguments
 from whyidle.lint.rules.sync.drain import PROVABLE, Fix, certainty, drains, quoted
-from whyidle.lint.rules.sync.elsewhere import at_call
+from whyidle.lint.rules.sync.elsewhere import Elsewhere
 from whyidle.lint.rules.sync.parameters import over_parameters
 
 _CLIPS = frozenset(
@@ -49,6 +49,12 @@ class GradClip(Check):
     cost = "drain"
     sees = (Called, Tested, Shown)
 
+    def __init__(self) -> None:
+        self._elsewhere = Elsewhere()
+
+    def end(self, job: Job) -> Iterator[Hit]:
+        yield from self._elsewhere.other_calls(job)
+
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if isinstance(event, Called) and event.name in _CLIPS:
             given = event.argument(2 if event.name.endswith("total_norm") else 3, "error_if_nonfinite")
@@ -62,7 +68,7 @@ class GradClip(Check):
             return
         asked = getattr(event.node, "test", event.node)
         does = f"{quoted(asked)} waits for the GPU once per parameter,"
-        yield from at_call(drains(event, job, does, _TOGETHER, sure=sure), event, job)
+        yield from self._elsewhere.at_call(drains(event, job, does, _TOGETHER, sure=sure), event, job)
 
     cases = (
         Invalid(

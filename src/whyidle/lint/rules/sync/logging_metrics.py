@@ -11,7 +11,7 @@ from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.rules.sync import nearby
 from whyidle.lint.rules.sync.drain import LIKELY, RUNS_DRY, Fix, certainty, drains, how_often, quoted
-from whyidle.lint.rules.sync.elsewhere import at_call, gathering
+from whyidle.lint.rules.sync.elsewhere import Elsewhere, gathering
 from whyidle.lint.rules.sync.on_host import feeds_metric, is_metric
 
 _HEAVY = frozenset({".add_histogram", ".add_image", ".add_images", ".add_figure", ".add_embedding", ".add_video"})
@@ -49,10 +49,16 @@ class LoggingMetrics(Check):
     cost = "drain"
     sees = (Called,)
 
+    def __init__(self) -> None:
+        self._elsewhere = Elsewhere()
+
+    def end(self, job: Job) -> Iterator[Hit]:
+        yield from self._elsewhere.other_calls(job)
+
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or not _trains(event):
             return
-        yield from _gathered(event, job)
+        yield from self._gathered(event, job)
         name, call = event.name, quoted(event.node)
         fix = _rarely(event)
         if name == ".compute" and event.receiver is not None and event.receiver.kind == "metric":
@@ -62,7 +68,8 @@ class LoggingMetrics(Check):
             yield from drains(event, job, does, fix, sure=LIKELY)
         elif name in _OBJECTS:
             does = f"{call} pickles objects and meets all ranks"
-            yield from drains(event, job, does, fix, sure=LIKELY, effect="each rank waits for the slowest one")
+            hits = drains(event, job, does, fix, sure=LIKELY, effect="each rank waits for the slowest one")
+            yield from self._elsewhere.at_call(hits, event, job)
         elif is_metric(event):
             does = f"{call} works on the CPU"
             effect = "the GPU has nothing to do meanwhile, once what was queued is done"
@@ -73,6 +80,22 @@ class LoggingMetrics(Check):
         elif name == ".log" and _on_each_rank(event):
             does = "`self.log` with sync_dist=True meets all ranks"
             yield from drains(event, job, does, _LIGHTNING, sure=LIKELY, effect="each rank waits for the slowest one")
+
+    def _gathered(self, event: Called, job: Job) -> Iterator[Hit]:
+        """Yield the call of a function that meets all ranks and then reads."""
+        if event.name not in {".item", ".tolist", "float"}:
+            return
+        found = gathering(event)
+        if found is None:
+            return
+        source, call = found
+        does = f"{quoted(call)} meets all ranks and reads the result back"
+        effect = f"each rank waits for the slowest one, and {RUNS_DRY}"
+        for hit in drains(event, job, does, _rarely(event), sure=LIKELY, effect=effect):
+            if source is job.source:
+                yield replace(hit, node=call, source=None)
+            else:
+                yield from self._elsewhere.at_call([replace(hit, node=call, source=source)], event, job)
 
     cases = (
         Invalid(
@@ -227,21 +250,6 @@ _LIGHTNING = Fix(
 
 def _trains(event: Event) -> bool:
     return event.where.work == "train" and event.where.phase == "step"
-
-
-def _gathered(event: Called, job: Job) -> Iterator[Hit]:
-    """Yield the call of a function that meets all ranks and then reads."""
-    if event.name not in {".item", ".tolist", "float"}:
-        return
-    found = gathering(event)
-    if found is None:
-        return
-    source, call = found
-    does = f"{quoted(call)} meets all ranks and reads the result back"
-    effect = f"each rank waits for the slowest one, and {RUNS_DRY}"
-    for hit in drains(event, job, does, _rarely(event), sure=LIKELY, effect=effect):
-        there = replace(hit, node=call, source=source if source is not job.source else None)
-        yield from at_call(iter((there,)), event, job) if there.source is not None else (there,)
 
 
 def _plainly(found: Iterator[Hit], event: Called, effect: str) -> Iterator[Hit]:

@@ -35,6 +35,17 @@ def outwards(node: ast.AST, source: Source) -> Iterator[ast.AST]:
         above = parents.get(id(above))
 
 
+def at_method(call: ast.Call) -> ast.AST:
+    """Return where a finding about a method's call stands: at the method's name, if lines lie before it."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.end_lineno in {None, call.lineno}:
+        return call
+    place = ast.Name(function.attr, lineno=function.end_lineno, end_lineno=call.end_lineno)
+    place.col_offset = max((function.end_col_offset or 0) - len(function.attr), 0)
+    place.end_col_offset = call.end_col_offset
+    return place
+
+
 def loop_around(event: Event) -> ast.For | ast.AsyncFor | ast.While | None:
     """Return the innermost loop of the same function that a line stands in."""
     for above in outwards(event.node, event.source):

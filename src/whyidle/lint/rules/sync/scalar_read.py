@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.rules.sync import later
+from whyidle.lint.rules.sync import later, nearby
 from whyidle.lint.rules.sync.drain import certainty, drains, quoted
 from whyidle.lint.rules.sync.elsewhere import gathering
 from whyidle.lint.rules.sync.parameters import over_parameters
@@ -53,7 +53,7 @@ class ScalarRead(Check):
         if event.where.work == "train" and (value.name == "metric" or gathering(event) is not None):
             return  # told of by sync.logging_metrics
         does = f"{quoted(event.node)} reads a value back from the GPU"
-        yield from drains(event, job, does, later.rarely(event, tensor), sure=sure)
+        yield from drains(event, job, does, later.rarely(event, tensor), sure=sure, node=nearby.at_method(event.node))
 
     cases = (
         Invalid(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.rules.sync import nearby
 from whyidle.lint.rules.sync.drain import POSSIBLE, Fix, certainty, drains, quoted
 from whyidle.lint.rules.sync.on_host import feeds_metric
 from whyidle.lint.rules.sync.parameters import over_parameters
@@ -48,7 +49,7 @@ class ToHost(Check):
         if event.where.work == "eval":
             sure = min(sure, POSSIBLE)
         does = f"{quoted(event.node)} copies from the GPU to the CPU and waits for it"
-        yield from drains(event, job, does, _fix(event), sure=sure)
+        yield from drains(event, job, does, _fix(event), sure=sure, node=nearby.at_method(event.node))
 
     cases = (
         Invalid(
