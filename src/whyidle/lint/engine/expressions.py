@@ -251,7 +251,9 @@ class Expressions(State):
                 return Value("plain", name="modulo", every=every)
         if len(values) == 2 and values[0].known and values[1].known:
             return _compared(node.ops[0], values[0].constant, values[1].constant)
-        return Value("settings") if any(value.kind == "settings" for value in values) else PLAIN
+        if any(value.kind == "settings" for value in values):
+            return Value("settings")
+        return PLAIN.but(boolean=any(value.kind == "unknown" for value in values))
 
     def choice(self, node: ast.IfExp) -> Value:
         value = self.test(node.test, "else")
@@ -289,7 +291,7 @@ class Expressions(State):
     def indexed(self, node: ast.Subscript, base: Value, index: Value) -> Value:
         """Return an element, telling of a tensor that is indexed by another."""
         if base.kind == "tensor":
-            masks = [value for value in index.holds() if value.kind == "tensor"]
+            masks = [value for value in index.holds() if value.kind == "tensor" or value.boolean]
             if masks:
                 mask = next((one for one in masks if one.boolean), masks[0])
                 self.emit(Indexed(node=node, value=base, index=mask, **self.place))  # type: ignore[arg-type]

@@ -170,7 +170,7 @@ class Statements(Calls):
     def _bind_item(self, target: ast.Subscript, value: Value) -> None:
         base, index = self.evaluate(target.value), self.evaluate(target.slice)
         if base.kind == "tensor":
-            masks = [one for one in index.holds() if one.kind == "tensor"]
+            masks = [one for one in index.holds() if one.kind == "tensor" or one.boolean]
             if masks:
                 mask = next((one for one in masks if one.boolean), masks[0])
                 self.emit(

@@ -225,7 +225,7 @@ def _indexed(event: Indexed, job: Job) -> tuple[str, Fix, float] | None:
     if event.stored and not (event.stores is not None and event.stores.kind == "tensor"):
         return None  # a number fills by mask and does not wait; of what is unknown we say nothing
     sure = certainty(event.value, job)
-    if not any(one.kind == "tensor" and one.boolean for one in event.index.holds()):
+    if not any(one.boolean for one in event.index.holds()):
         if not _named_mask(event.node.slice, event.index):
             return None
         sure = min(sure, POSSIBLE)

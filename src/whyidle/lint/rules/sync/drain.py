@@ -112,7 +112,7 @@ def how_often(event: Event) -> str:
     else:
         often = "in every step"
     setting = nearby.condition(event) if where.guard == "flag" else ""
-    return f"{often} when {setting} is set" if setting else often
+    return f"{often}, if {setting} holds" if setting else often
 
 
 def quoted(node: ast.AST, width: int = 48) -> str:

@@ -57,8 +57,8 @@ class Printed(Check):
         if shown is None:
             return
         how, value, tensor = shown
-        if value.name == "metric" and event.where.work == "train":
-            return  # told of by sync.logging_metrics
+        if value.name == "metric":
+            return  # told of by sync.logging_metrics and pause.evaluation
         if not value.has_device_tensor or id(event.statement) in self._told or over_parameters(event, job):
             return
         does = f"{how} {quoted(tensor)} back from the GPU"

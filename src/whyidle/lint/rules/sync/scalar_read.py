@@ -50,8 +50,8 @@ class ScalarRead(Check):
         sure = certainty(value, job) if event.name == ".item" or value.has_device_tensor else 0.0
         if event.where.phase == "maybe" and not value.has_device_tensor:
             return
-        if event.where.work == "train" and (value.name == "metric" or gathering(event) is not None):
-            return  # told of by sync.logging_metrics
+        if value.name == "metric" or (event.where.work == "train" and gathering(event) is not None):
+            return  # told of by sync.logging_metrics and pause.evaluation
         does = f"{quoted(event.node)} reads a value back from the GPU"
         yield from drains(event, job, does, later.rarely(event, tensor), sure=sure, node=nearby.at_method(event.node))
 
