@@ -307,6 +307,7 @@ class Statements(Calls):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
             self.bind(node.target, item)
+        self._forget(node)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
         if kind in {LoopKind.STEP, LoopKind.UPDATE}:
@@ -315,6 +316,13 @@ class Statements(Calls):
         frame.where = outer
         frame.env = _merged(env, frame.env)
         self.body(node.orelse)
+
+    def _forget(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        """Take what a loop counts or changes for no constant: `step = 0` before it says nothing of later rounds."""
+        env = self.frame.env
+        for one in within(node.body):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
+                env[one.id] = env[one.id].but(known=False, constant=None)
 
     def _taken(self, over: Value, outer: Where, inside: Where) -> None:
         use = self.loaders.get(id(over.loader)) if over.loader is not None else None
