@@ -216,7 +216,9 @@ class Calls(Expressions):
             return tensor.but(place=self.moved_to(call, tensor))
         if method == "pin_memory":
             return tensor.but(pinned=True)
-        if method in {"items", "values", "keys"}:  # what we took for a tensor is a dict of tensors
+        if method == "keys":
+            return PLAIN.but(name=method)
+        if method in {"items", "values"}:  # what we took for a tensor is a dict of tensors
             return tensor.but(name=method)
         if method.startswith("new_"):
             return tensor.but(is_batch=False, boolean=False)
@@ -264,6 +266,8 @@ class Calls(Expressions):
             return network
         if method in {"step", "backward", "no_sync", "join", "zero_grad", "train", "eval", "load_state_dict"}:
             return UNKNOWN
+        if knowledge.COUNTS.search(method):
+            return PLAIN
         if call.function.kind == "module" and call.function.name == method and call.tensors():
             return _output(network)
         return UNKNOWN

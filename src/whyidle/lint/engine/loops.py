@@ -70,7 +70,7 @@ def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: 
         nested = engine.traits.has_training_loop(node.body, module)
         if where.phase == "step" and where.work == "train":
             return LoopKind.MICRO if not nested else LoopKind.WITHIN
-        if not nested or _takes_a_batch(node, over):
+        if not nested or (_takes_a_batch(node, over) and engine.traits.steps(node.body, module)):
             return LoopKind.STEP
         return LoopKind.UPDATE if engine.traits.steps(node.body, module) else LoopKind.EPOCH
     if where.phase == "step":

@@ -9,8 +9,8 @@ from typing import cast
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
-from whyidle.lint.engine.guards import ALWAYS, Condition, ends, fails, split
-from whyidle.lint.engine.guess import named, of_parameter
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, split
+from whyidle.lint.engine.guess import TEXT, named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, Frame
 from whyidle.lint.engine.traits import last_name, within
@@ -122,6 +122,8 @@ class Statements(Calls):
         if isinstance(target, ast.Name):
             if value.kind == "unknown":
                 value = self._by_name(target.id)
+            elif value.kind == "tensor" and TEXT.search(target.id):
+                value = PLAIN
             frame.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)
@@ -159,6 +161,8 @@ class Statements(Calls):
             if value.kind == "unknown" and known is None:
                 guess = named(target.attr)
                 value = guess if guess.kind != "metric" else value
+            elif value.kind == "tensor" and TEXT.search(target.attr):
+                value = PLAIN
             base.fields[target.attr] = value if known is None else join(known, value)
         elif base.kind == "name":
             name = f"{base.name}.{target.attr}"
@@ -222,6 +226,8 @@ class Statements(Calls):
             yes, no = ALWAYS, Condition("rare" if value.every != 1 else "", value.every)
         else:
             yes, no = split(node.test, value)
+        if _remembers(node):
+            yes = yes.both(RARELY)
         module = self.frame.module
         if (
             yes.bites
@@ -450,6 +456,18 @@ def _merged(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
         known = joined.get(name)
         joined[name] = value if known is None else known if known is value else join(known, value)
     return joined
+
+
+def _remembers(node: ast.If) -> bool:
+    """Say whether a branch works out what it keeps from then on: `if key not in cache: cache[key] = ...`."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotIn):
+        return False
+    kept = ast.dump(test.comparators[0])
+    return any(
+        isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) and ast.dump(one.value) == kept
+        for one in within(node.body)
+    )
 
 
 def _spelled(node: ast.expr) -> str:

@@ -42,9 +42,9 @@ class Branch(Check):
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Tested) or not event.value.has_device_tensor:
             return
-        if id(event.statement) in self._told or over_parameters(event, job):
-            return
         asked = getattr(event.node, "test", event.node)
+        if id(event.statement) in self._told or not _reads(event, asked) or over_parameters(event, job):
+            return
         does = f"{quoted(asked)} asks the GPU for a truth value"
         if event.how in _COMPARING:
             does = f"{quoted(asked)} compares values of the GPU on the CPU"
@@ -156,6 +156,16 @@ def train(model, loader, optimizer):
 """,
         ),
     )
+
+
+def _reads(event: Tested, asked: ast.AST) -> bool:
+    """Say whether a test reads a tensor: `if outputs:` asks a dict or list whether it is empty, as people write it."""
+    if event.how in _COMPARING and isinstance(asked, ast.Call):
+        ordered_by_name = any("." in ast.unparse(keyword.value) for keyword in asked.keywords if keyword.arg == "key")
+        return event.where.phase == "step" and not ordered_by_name
+    if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], ast.In | ast.NotIn):
+        return event.value.place == "device" and not event.value.is_batch
+    return event.value.boolean
 
 
 def _fix(event: Tested, asked: ast.AST) -> Fix:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,13 @@ from whyidle.model.finding import Severity
 PROVABLE = 0.9
 LIKELY = 0.7
 POSSIBLE = 0.5
+# Functions that no step calls, as far as their names say so.
+_SELDOM = re.compile(
+    r"save|load|checkpoint|ckpt|eval|test|valid|metric|plot|log|print|report|summar|export|convert|main|init|setup|"
+    r"build|debug|inspect|visual|draw|dataset|transform|augment|collate|__getitem__|convert|quanti[sz]|merge|shard|"
+    r"prepare|tokeni[sz]|encode_file|gather|broadcast|reduce_dict|finali[sz]e|cleanup|benchmark|repr|str__|compare",
+    re.IGNORECASE,
+)
 RUNS_DRY = "the GPU runs dry until the host has queued new work"
 
 
@@ -49,6 +57,7 @@ def drains(
     node: ast.AST | None = None,
     minor: bool = False,
     effect: str = RUNS_DRY,
+    unless: str = "",
 ) -> Iterator[Hit]:
     """Yield the finding of a wait, if the line runs each time that its loop comes round.
 
@@ -61,9 +70,12 @@ def drains(
         node: where the finding stands, if not at the event's node.
         minor: it costs little even where it runs in every step.
         effect: what happens then.
+        unless: "maybe" for what functions do that nothing calls, and that is commonly done once.
     """
     where = event.where
     if job.gpu == "no" or not where.reachable or where.compiled or sure <= 0:
+        return
+    if where.phase == "maybe" and (_SELDOM.search(where.function) or "maybe" in unless):
         return
     again = nearby.drained(event)
     severity = _severity(where, minor=minor or again)

@@ -51,7 +51,8 @@ def gathering(event: Event) -> tuple[Source, ast.Call] | None:
         return None
     for above in nearby.outwards(event.node, event.source):
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
-            gathers = len(above.body) <= _LONGEST and any(_is_collective(node) for node in ast.walk(above))
+            before = [node for node in ast.walk(above) if _is_collective(node) and node.lineno < event.node.lineno]
+            gathers = before and len(above.body) <= _LONGEST and nearby.loop_around(event) is None
             return event.via[-1] if gathers else None
     return None
 

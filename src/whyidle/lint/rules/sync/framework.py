@@ -10,7 +10,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Remove, Repair
-from whyidle.lint.rules.sync.drain import LIKELY, PROVABLE, RUNS_DRY, Fix, drains, quoted
+from whyidle.lint.rules.sync.drain import LIKELY, PROVABLE, Fix, drains, quoted
 
 _DEVICE = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize", "torch.xpu.synchronize"})
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.monitored_barrier", ".wait_for_everyone"})
@@ -50,11 +50,12 @@ class Framework(Check):
         if _synchronizes(event) and not _BENCHMARK.search(event.where.function):
             sure = PROVABLE if event.name in _DEVICE else LIKELY
             does = f"{call} waits until the GPU has done all that was queued,"
-            yield from drains(event, job, does, _without(event), sure=sure)
+            yield from drains(event, job, does, _without(event), sure=sure, unless="maybe")
         elif event.name in _BARRIERS:
             does = f"{call} waits for all ranks"
             fix = Fix("leave it out: collectives wait for each other anyway", "# delete the barrier from the step")
-            yield from drains(event, job, does, fix, sure=LIKELY, effect="nothing is queued meanwhile")
+            effect = "nothing is queued meanwhile"
+            yield from drains(event, job, does, fix, sure=LIKELY, effect=effect, unless="maybe")
         elif _reads_scale(event):
             does = f"{call} reads the loss scale back from the GPU"
             fix = Fix(
@@ -62,7 +63,7 @@ class Framework(Check):
                 f"if step % 100 == 0:\n    scale = {ast.unparse(event.node)}",
                 risk="a skipped optimizer step is noticed later",
             )
-            yield from drains(event, job, does, fix, sure=LIKELY, effect=RUNS_DRY)
+            yield from drains(event, job, does, fix, sure=LIKELY, unless="maybe")
 
     cases = (
         Invalid(

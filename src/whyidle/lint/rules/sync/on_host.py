@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from whyidle.lint.events import Called, Event
 from whyidle.lint.rules.sync import nearby
 
-# What is drawn or written belongs to logging as well; numpy alone does not: converting is what everybody does with it.
+# numpy is none of them: converting to it is what everybody does, for whatever reason.
 LIBRARIES = re.compile(
     r"^(cv2|sklearn\.metrics|scipy|skimage|pycocotools|pesq|pystoi|nltk|sacrebleu|rouge_score|jiwer|editdistance|"
-    r"matplotlib|seaborn|medpy|lpips_np|mir_eval|librosa|surface_distance)\."
+    r"medpy|lpips_np|mir_eval|librosa|surface_distance)\."
 )
 _DRAWING = re.compile(r"\.(imwrite|imshow|waitKey|close|figure|show|subplots?|ion|ioff|setNumThreads|use)$")
 

@@ -9,7 +9,7 @@ from whyidle.lint.events import Event, Looped
 from whyidle.lint.job import Job
 from whyidle.lint.rules.sync import nearby
 
-_PARAMETERS = re.compile(r"\bparameters\(|\bnamed_parameters\(|\bparam_groups\b|\[['\"]params['\"]\]")
+_PARAMETERS = re.compile(r"\b(\w+_)?param(eter)?s\b|\bparam_groups\b")
 
 
 def over_parameters(event: Event, job: Job) -> bool:

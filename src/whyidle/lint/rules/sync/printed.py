@@ -57,12 +57,15 @@ class Printed(Check):
         if shown is None:
             return
         how, value, tensor = shown
+        if event.where.guard == "data":
+            return  # a warning about bad values, most likely
         if value.name == "metric":
             return  # told of by sync.logging_metrics and pause.evaluation
         if not value.has_device_tensor or id(event.statement) in self._told or over_parameters(event, job):
             return
         does = f"{how} {quoted(tensor)} back from the GPU"
-        for hit in drains(event, job, does, later.rarely(event, tensor), sure=certainty(value, job)):
+        sure = certainty(value, job)
+        for hit in drains(event, job, does, later.rarely(event, tensor), sure=sure, unless="maybe"):
             self._told.add(id(event.statement))
             yield hit
 

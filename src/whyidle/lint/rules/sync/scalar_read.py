@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
@@ -14,6 +15,8 @@ from whyidle.lint.rules.sync.elsewhere import gathering
 from whyidle.lint.rules.sync.parameters import over_parameters
 from whyidle.lint.values import Value
 
+_HOST = re.compile(r"(^|[._])(host|cpu|np|numpy)(_|\b)", re.IGNORECASE)
+_ASKS = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(")
 _BUILTINS = frozenset({"float", "int", "bool", "complex"})
 
 
@@ -48,7 +51,7 @@ class ScalarRead(Check):
             return
         tensor, value = read
         sure = certainty(value, job) if event.name == ".item" or value.has_device_tensor else 0.0
-        if event.where.phase == "maybe" and not value.has_device_tensor:
+        if not value.has_device_tensor and (event.where.phase == "maybe" or _doubtful(event, tensor)):
             return
         if value.name == "metric" or (event.where.work == "train" and gathering(event) is not None):
             return  # told of by sync.logging_metrics and pause.evaluation
@@ -201,3 +204,11 @@ def _read(event: Called) -> tuple[ast.expr, Value] | None:
     if event.name in _BUILTINS and len(event.args) == 1 and not event.spread:
         return event.node.args[0], event.args[0]
     return None
+
+
+def _doubtful(event: Called, tensor: ast.expr) -> bool:
+    """Say whether a value of unknown kind may well be none of the GPU: by its name, or as the code asks itself."""
+    if _HOST.search(ast.unparse(tensor)):
+        return True
+    tests = (above.test for above in nearby.outwards(event.node, event.source) if isinstance(above, ast.If | ast.IfExp))
+    return any(_ASKS.search(ast.unparse(test)) for test in tests)

@@ -49,7 +49,7 @@ class ToHost(Check):
         if event.where.work == "eval":
             sure = min(sure, POSSIBLE)
         does = f"{quoted(event.node)} copies from the GPU to the CPU and waits for it"
-        yield from drains(event, job, does, _fix(event), sure=sure, node=nearby.at_method(event.node))
+        yield from drains(event, job, does, _fix(event), sure=sure, node=nearby.at_method(event.node), unless="maybe")
 
     cases = (
         Invalid(
