@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event, Indexed
 from whyidle.lint.job import Job
+from whyidle.lint.rules.sync import nearby
 from whyidle.lint.rules.sync.drain import POSSIBLE, Fix, certainty, drains, quoted
 from whyidle.lint.rules.sync.parameters import over_parameters
 from whyidle.lint.values import Value
@@ -40,11 +41,28 @@ _SIZED: dict[str, Fix] = {
 }
 # torch.linalg: "When inputs are on a CUDA device, this function synchronizes that device with the CPU."
 _CHECKED = frozenset(
-    "cholesky cond eig eigh eigvals eigvalsh inv ldl_factor lu_factor matrix_rank pinv solve svd svdvals".split()
+    [
+        "cholesky",
+        "cond",
+        "eig",
+        "eigh",
+        "eigvals",
+        "eigvalsh",
+        "inv",
+        "ldl_factor",
+        "lu_factor",
+        "matrix_rank",
+        "pinv",
+        "solve",
+        "svd",
+        "svdvals",
+    ]
 )
-_WITHOUT_CHECK = frozenset("cholesky inv ldl_factor lu_factor solve".split())
+_WITHOUT_CHECK = frozenset(["cholesky", "inv", "ldl_factor", "lu_factor", "solve"])
 # What people call masks; integers that choose rows are called index, idx, order.
 _MASK = re.compile(r"(^|_)(mask|masks|keep|valid|invalid|ok|nonpad)(_|$)", re.IGNORECASE)
+
+_ITEMS = re.compile(r"loss|logit|logp|pred|output|scores?\b", re.IGNORECASE)  # what a step works out
 
 
 class DataDependent(Check):
@@ -68,13 +86,18 @@ class DataDependent(Check):
     cost = "drain"
     sees = (Called, Indexed)
 
+    def __init__(self) -> None:
+        self._lines = nearby.Lines()
+
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         found = _indexed(event, job) if isinstance(event, Indexed) else _called(event, job)
         if found is None or over_parameters(event, job):
             return
         does, fix, sure = found
         likely_mask = isinstance(event, Indexed) and sure <= POSSIBLE
-        yield from drains(event, job, does, fix, sure=sure, minor=likely_mask)
+        for hit in drains(event, job, does, fix, sure=sure, minor=likely_mask):
+            if self._lines.claims(event):
+                yield hit
 
     cases = (
         Invalid(
@@ -191,7 +214,9 @@ def _called(event: Event, job: Job) -> tuple[str, Fix, float] | None:
     sure = certainty(operand, job)
     call = quoted(event.node)
     if event.name.startswith("torch.linalg.") or event.name == "torch.inverse":
-        return (f"{call} checks its result on the CPU", _unchecked(name), sure) if name in _CHECKED | {"inverse"} else None
+        return (
+            (f"{call} checks its result on the CPU", _unchecked(name), sure) if name in _CHECKED | {"inverse"} else None
+        )
     if name in _SIZED:
         answers = name in {"equal", "allclose"}
         does = f"{call} reads its answer back from the GPU" if answers else f"{call} has a size that the CPU waits for"
@@ -227,6 +252,8 @@ def _indexed(event: Indexed, job: Job) -> tuple[str, Fix, float] | None:
     sure = certainty(event.value, job)
     if not any(one.boolean for one in event.index.holds()):
         if not _named_mask(event.node.slice, event.index):
+            return None
+        if event.where.phase == "maybe" and not _ITEMS.search(ast.unparse(event.node.value)):
             return None
         sure = min(sure, POSSIBLE)
     verb = "stores as many values as the mask has True" if event.stored else "keeps as many values as the mask has True"

@@ -57,7 +57,7 @@ def drains(
     node: ast.AST | None = None,
     minor: bool = False,
     effect: str = RUNS_DRY,
-    unless: str = "",
+    seldom: bool = False,
 ) -> Iterator[Hit]:
     """Yield the finding of a wait, if the line runs each time that its loop comes round.
 
@@ -70,12 +70,12 @@ def drains(
         node: where the finding stands, if not at the event's node.
         minor: it costs little even where it runs in every step.
         effect: what happens then.
-        unless: "maybe" for what functions do that nothing calls, and that is commonly done once.
+        seldom: commonly done once, so that a function that nothing calls is no sign of doing it in each step.
     """
     where = event.where
     if job.gpu == "no" or not where.reachable or where.compiled or sure <= 0:
         return
-    if where.phase == "maybe" and (_SELDOM.search(where.function) or "maybe" in unless):
+    if where.phase == "maybe" and (seldom or _SELDOM.search(where.function)):
         return
     again = nearby.drained(event)
     severity = _severity(where, minor=minor or again)

@@ -13,7 +13,7 @@ from whyidle.lint.job import Job
 from whyidle.lint.rules.sync import nearby
 from whyidle.lint.source import Source
 
-_COLLECTIVES = frozenset("all_reduce reduce all_gather gather broadcast all_gather_into_tensor".split())
+_COLLECTIVES = frozenset(["all_reduce", "reduce", "all_gather", "gather", "broadcast", "all_gather_into_tensor"])
 _LONGEST = 12  # statements: a function that only gathers is short
 
 
@@ -51,16 +51,18 @@ def gathering(event: Event) -> tuple[Source, ast.Call] | None:
         return None
     for above in nearby.outwards(event.node, event.source):
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
-            before = [node for node in ast.walk(above) if _is_collective(node) and node.lineno < event.node.lineno]
-            gathers = before and len(above.body) <= _LONGEST and nearby.loop_around(event) is None
+            line = getattr(event.node, "lineno", 0)
+            calls = (node for node in ast.walk(above) if isinstance(node, ast.Call) and node.lineno < line)
+            gathers = (
+                any(map(_is_collective, calls)) and len(above.body) <= _LONGEST and nearby.loop_around(event) is None
+            )
             return event.via[-1] if gathers else None
     return None
 
 
-def _is_collective(node: ast.AST) -> bool:
+def _is_collective(node: ast.Call) -> bool:
     return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
+        isinstance(node.func, ast.Attribute)
         and node.func.attr in _COLLECTIVES
         and ast.unparse(node.func.value) in {"dist", "torch.distributed", "distributed"}
     )

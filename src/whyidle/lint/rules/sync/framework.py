@@ -50,12 +50,12 @@ class Framework(Check):
         if _synchronizes(event) and not _BENCHMARK.search(event.where.function):
             sure = PROVABLE if event.name in _DEVICE else LIKELY
             does = f"{call} waits until the GPU has done all that was queued,"
-            yield from drains(event, job, does, _without(event), sure=sure, unless="maybe")
+            yield from drains(event, job, does, _without(event), sure=sure, seldom=True)
         elif event.name in _BARRIERS:
             does = f"{call} waits for all ranks"
             fix = Fix("leave it out: collectives wait for each other anyway", "# delete the barrier from the step")
             effect = "nothing is queued meanwhile"
-            yield from drains(event, job, does, fix, sure=LIKELY, effect=effect, unless="maybe")
+            yield from drains(event, job, does, fix, sure=LIKELY, effect=effect, seldom=True)
         elif _reads_scale(event):
             does = f"{call} reads the loss scale back from the GPU"
             fix = Fix(
@@ -63,7 +63,7 @@ class Framework(Check):
                 f"if step % 100 == 0:\n    scale = {ast.unparse(event.node)}",
                 risk="a skipped optimizer step is noticed later",
             )
-            yield from drains(event, job, does, fix, sure=LIKELY, unless="maybe")
+            yield from drains(event, job, does, fix, sure=LIKELY, seldom=True)
 
     cases = (
         Invalid(

@@ -202,8 +202,9 @@ def _reads(event: Event, job: Job) -> float:
 
 def _unchecked(event: Called) -> Fix:
     call = ast.unparse(event.node).replace(", error_if_nonfinite=True", "")
-    repair = None
+    note, repair = "training no longer stops at a norm that is not finite", None
     if any(keyword.arg == "error_if_nonfinite" for keyword in event.node.keywords):
-        note = "training no longer stops at a norm that is not finite"
         repair = Repair((SetArguments(event.node, {}, drop=("error_if_nonfinite",)),), safe=False, note=note)
-    return Fix("clip without looking at the norm", call, repair, "training no longer stops at a norm that is not finite")
+    return Fix(
+        "clip without looking at the norm", call, repair, "training no longer stops at a norm that is not finite"
+    )

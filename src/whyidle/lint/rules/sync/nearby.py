@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -12,12 +13,63 @@ from whyidle.lint.source import Source
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Calls after which the GPU has nothing left to do.
-_DRAINS = frozenset("item tolist cpu synchronize get_scale".split())
+_DRAINS = frozenset(["item", "tolist", "cpu", "synchronize", "get_scale"])
 # Calls that queue nothing, or so little that waiting for it takes no longer than asking.
 _SMALL = frozenset(
-    "detach numpy float int bool len str print format round isfinite isnan time perf_counter monotonic append exit "
-    "mean sum max min abs any all sqrt norm size numel view info debug warning range enumerate items keys values".split()
+    [
+        "detach",
+        "numpy",
+        "float",
+        "int",
+        "bool",
+        "len",
+        "str",
+        "print",
+        "format",
+        "round",
+        "isfinite",
+        "isnan",
+        "time",
+        "perf_counter",
+        "monotonic",
+        "append",
+        "exit",
+        "mean",
+        "sum",
+        "max",
+        "min",
+        "abs",
+        "any",
+        "all",
+        "sqrt",
+        "norm",
+        "size",
+        "numel",
+        "view",
+        "info",
+        "debug",
+        "warning",
+        "range",
+        "enumerate",
+        "items",
+        "keys",
+        "values",
+    ]
 )
+
+_ACTION = re.compile(r"\bact(ion)?s?\b|\.act\(|select_action", re.IGNORECASE)
+
+
+class Lines:
+    """Remembers which expression of a line was told of: one is enough for a person, whatever else stands there."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[int, int], int] = {}
+
+    def claims(self, event: Event) -> bool:
+        """Say whether an event may be told of: it is the first of its line, or that one again."""
+        place = (id(event.source), getattr(at_method(event.node), "lineno", 0))
+        return self._told.setdefault(place, id(event.node)) == id(event.node)
 
 
 @lru_cache(maxsize=4)
@@ -35,15 +87,13 @@ def outwards(node: ast.AST, source: Source) -> Iterator[ast.AST]:
         above = parents.get(id(above))
 
 
-def at_method(call: ast.Call) -> ast.AST:
+def at_method(call: ast.AST) -> ast.AST:
     """Return where a finding about a method's call stands: at the method's name, if lines lie before it."""
-    function = call.func
-    if not isinstance(function, ast.Attribute) or function.end_lineno in {None, call.lineno}:
+    function = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(function, ast.Attribute) or function.end_lineno in {None, function.lineno}:
         return call
-    place = ast.Name(function.attr, lineno=function.end_lineno, end_lineno=call.end_lineno)
-    place.col_offset = max((function.end_col_offset or 0) - len(function.attr), 0)
-    place.end_col_offset = call.end_col_offset
-    return place
+    column = max((function.end_col_offset or 0) - len(function.attr.encode()), 0)
+    return ast.Name(function.attr, lineno=function.end_lineno, col_offset=column)
 
 
 def loop_around(event: Event) -> ast.For | ast.AsyncFor | ast.While | None:
@@ -79,6 +129,11 @@ def condition(event: Event) -> str:
             return (f"`{text}`" if usual else f"`not ({text})`") if len(text) <= 40 else ""
         below = above
     return ""
+
+
+def acts(event: Event) -> bool:
+    """Say whether a line gives an environment of reinforcement learning its action: that has to reach the CPU."""
+    return event.where.environment and _ACTION.search(ast.unparse(event.statement)) is not None
 
 
 def before_backward(event: Event) -> bool:

@@ -43,6 +43,9 @@ class ScalarRead(Check):
     cost = "drain"
     sees = (Called,)
 
+    def __init__(self) -> None:
+        self._lines = nearby.Lines()
+
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called):
             return
@@ -53,10 +56,14 @@ class ScalarRead(Check):
         sure = certainty(value, job) if event.name == ".item" or value.has_device_tensor else 0.0
         if not value.has_device_tensor and (event.where.phase == "maybe" or _doubtful(event, tensor)):
             return
+        if nearby.acts(event):
+            return  # the environment needs it
         if value.name == "metric" or (event.where.work == "train" and gathering(event) is not None):
             return  # told of by sync.logging_metrics and pause.evaluation
         does = f"{quoted(event.node)} reads a value back from the GPU"
-        yield from drains(event, job, does, later.rarely(event, tensor), sure=sure, node=nearby.at_method(event.node))
+        for hit in drains(event, job, does, later.rarely(event, tensor), sure=sure, node=nearby.at_method(event.node)):
+            if self._lines.claims(event):
+                yield hit
 
     cases = (
         Invalid(

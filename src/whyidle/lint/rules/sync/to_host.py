@@ -35,6 +35,9 @@ class ToHost(Check):
     cost = "copy"
     sees = (Called,)
 
+    def __init__(self) -> None:
+        self._lines = nearby.Lines()
+
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or not isinstance(event.node.func, ast.Attribute) or not _copies(event):
             return
@@ -46,10 +49,15 @@ class ToHost(Check):
             return  # `.cpu()` alone is an idiom of tensors of the GPU
         if event.where.work == "train" and event.name == ".cpu" and feeds_metric(event):
             return  # told of by sync.logging_metrics
+        if nearby.acts(event):
+            return  # the environment needs it
         if event.where.work == "eval":
             sure = min(sure, POSSIBLE)
         does = f"{quoted(event.node)} copies from the GPU to the CPU and waits for it"
-        yield from drains(event, job, does, _fix(event), sure=sure, node=nearby.at_method(event.node), unless="maybe")
+        place = nearby.at_method(event.node)
+        for hit in drains(event, job, does, _fix(event), sure=sure, node=place, seldom=True):
+            if self._lines.claims(event):
+                yield hit
 
     cases = (
         Invalid(
