@@ -73,7 +73,16 @@ class Calls(Expressions):
         )
         self._note(event)
         self.emit(event)
+        if not used:
+            self._moved_in_place(call)
         return result
+
+    def _moved_in_place(self, call: Call) -> None:
+        """Note a batch that a function moves without returning it: `batch_to_device(batch, device)`."""
+        if any(value.kind == "device" and value.place != "host" for value in call.args):
+            for node, value in zip(call.node.args, call.args, strict=False):
+                if isinstance(node, ast.Name) and value.kind == "tensor" and value.is_batch:
+                    self.bind(node, value.but(place="device"))
 
     def _parts(self, node: ast.Call) -> Call:
         receiver, method = None, ""
@@ -195,7 +204,7 @@ class Calls(Expressions):
 
     def _of_tensor(self, call: Call, tensor: Value) -> Value:
         method = call.method
-        if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST:
+        if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST or knowledge.COUNTS.search(method):
             return PLAIN
         if method == "numpy":
             return PLAIN.but(name="numpy")
@@ -207,7 +216,9 @@ class Calls(Expressions):
             return tensor.but(place=self.moved_to(call, tensor))
         if method == "pin_memory":
             return tensor.but(pinned=True)
-        if method in {"items", "values", "keys"}:  # what we took for a tensor is a dict of tensors
+        if method == "keys":
+            return PLAIN.but(name=method)
+        if method in {"items", "values"}:  # what we took for a tensor is a dict of tensors
             return tensor.but(name=method)
         if method.startswith("new_"):
             return tensor.but(is_batch=False, boolean=False)
@@ -255,6 +266,8 @@ class Calls(Expressions):
             return network
         if method in {"step", "backward", "no_sync", "join", "zero_grad", "train", "eval", "load_state_dict"}:
             return UNKNOWN
+        if knowledge.COUNTS.search(method):
+            return PLAIN
         if call.function.kind == "module" and call.function.name == method and call.tensors():
             return _output(network)
         return UNKNOWN
@@ -283,6 +296,8 @@ class Calls(Expressions):
 
     def _of_other(self, call: Call, receiver: Value) -> Value:
         method = call.method
+        if receiver.kind == "plain" and receiver.name.startswith("numpy"):
+            return receiver
         if receiver.kind == "settings":
             key = call.args[0].constant if call.args else None
             return self.member(receiver, key) if method == "get" and isinstance(key, str) else Value("settings")
@@ -383,6 +398,9 @@ class Calls(Expressions):
             if inner.kind == "module":
                 return inner.but(name=f"{name}({inner.name})")
             return Value("module", "assumed", name=name, define=inner.define if inner.kind == "function" else None)
+        if name == "deepspeed.initialize":
+            engine = Value("module", "device", name=name)
+            return Value("plain", items=(engine, Value("optimizer", name=name), UNKNOWN, Value("scheduler", name=name)))
         if name.startswith("torch.optim.lr_scheduler") or "lr_scheduler" in name or "get_scheduler" in name:
             return Value("scheduler", name=name)
         if name.startswith("torch.optim.") or last in {
