@@ -291,6 +291,8 @@ class Calls(Expressions):
             return Value(
                 "plain", name="each", items=(Value("plain", items=(PLAIN, joined)) if method == "items" else joined,)
             )
+        if method == "update" and receiver.kind == "plain" and receiver.fields is not None:
+            return self._updated(call, receiver)
         if method in {"append", "add", "extend", "insert"}:
             return self._grown(call, receiver)
         if method == "get" and receiver.fields and call.args and isinstance(call.args[0].constant, str):
@@ -313,6 +315,15 @@ class Calls(Expressions):
         if method == "prepare" or method.startswith("from_pretrained"):
             return UNKNOWN
         return Value("loader", name=method) if knowledge.LOADER_FACTORY.search(method) else UNKNOWN
+
+    def _updated(self, call: Call, receiver: Value) -> Value:
+        """Note what a dict holds after `update`."""
+        fields = dict(receiver.fields or {})
+        for value in call.args:
+            fields.update(value.fields or {})
+        if isinstance(call.node.func, ast.Attribute):
+            self.bind(call.node.func.value, receiver.but(fields=fields | call.keywords))
+        return PLAIN
 
     def _grown(self, call: Call, receiver: Value) -> Value:
         """Note what a list holds from now on."""
@@ -412,7 +423,7 @@ class Calls(Expressions):
         if name.endswith(("ArgumentParser.parse_args", "from_cli", "OmegaConf.load", "tyro.cli")):
             return Value("settings")
         if knowledge.DATASET_BASES.search(name) or name.startswith("torchvision.datasets."):
-            return Value("dataset", name=name)
+            return Value("dataset", name=name, node=call.node)
         return self._unknown_result(call, name)
 
     def _unknown_result(self, call: Call, name: str) -> Value:

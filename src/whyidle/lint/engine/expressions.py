@@ -423,7 +423,7 @@ def _compared(operator: ast.cmpop, left: object, right: object) -> Value:
 
 
 def _constant(_: Expressions, node: ast.Constant) -> Value:
-    return constant(node.value)
+    return Value("plain", constant=node.value, known=True, node=node)
 
 
 def _lambda(_: Expressions, node: ast.Lambda) -> Value:

@@ -1,0 +1,117 @@
+"""What the source says of a DataLoader: the value of a setting, where it is written, and what the loader is for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from whyidle.lint.events import Called
+from whyidle.lint.job import Job, LoaderUse
+from whyidle.lint.source import Source
+
+# Random numbers that an endless sampler promises: nobody sees the end of such an epoch (minGPT asks for 1e10).
+ENDLESS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An argument of a loader whose value the source tells."""
+
+    value: object
+    node: ast.AST  # where a person changes it
+    source: Source
+    how: Literal["missing", "given", "default"]  # default: of a command line argument
+
+    @property
+    def number(self) -> int | None:
+        """Return the value where it is a whole number; True is none."""
+        return self.value if isinstance(self.value, int) and not isinstance(self.value, bool) else None
+
+
+def setting(use: LoaderUse, job: Job, name: str, default: object) -> Setting | None:
+    """Return what a loader is told of `name`; None where the source does not say."""
+    call, given = use.call, use.arguments.get(name)
+    written = next((keyword.value for keyword in call.node.keywords if keyword.arg == name), None)
+    if given is None and written is None:
+        return Setting(default, call.node, call.source, "missing") if use.complete else None
+    option = _option(written, job)
+    if option is not None:
+        node, source = _default(option, job)
+        value = job.defaults[option]
+        return Setting(value.constant, node, source, "default") if value.known else None
+    if given is None or not given.known:
+        return None
+    return Setting(given.constant, _place(given.node, call), call.source, "given")
+
+
+def _place(node: ast.AST | None, call: Called) -> ast.AST:
+    """Return where a value is written, if that is in the file that builds the loader, else the call."""
+    return node if node is not None and any(one is node for one in ast.walk(call.source.tree)) else call.node
+
+
+def _option(expr: ast.expr | None, job: Job) -> str | None:
+    """Return the command line argument that an expression is: `args.workers`, `int(opt.workers)`."""
+    while isinstance(expr, ast.Call) and len(expr.args) == 1 and isinstance(expr.func, ast.Name):
+        expr = expr.args[0]
+    found = isinstance(expr, ast.Attribute) and expr.attr in job.default_nodes and expr.attr in job.defaults
+    return expr.attr if found and isinstance(expr, ast.Attribute) else None
+
+
+def _default(option: str, job: Job) -> tuple[ast.AST, Source]:
+    """Return where a command line argument gets its default: the value after `default=`."""
+    call = job.default_nodes[option]
+    node = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), call)
+    source = next((event.source for event in job.calls(".add_argument") if event.node is call), job.source)
+    return node, source
+
+
+def for_training(use: LoaderUse) -> bool:
+    """Say whether a training takes from a loader: a loop that is seen, or a framework's by the method's name."""
+    return use.trains or use.call.where.function.rpartition(".")[2] == "train_dataloader"
+
+
+def for_evaluation(use: LoaderUse) -> bool:
+    """Say whether a loader is seen in evaluation only, of a model and not of the data themselves."""
+    if use.call.where.function.rpartition(".")[2] in {"val_dataloader", "test_dataloader", "predict_dataloader"}:
+        return True
+    evaluates = bool(use.moved) or any(loop.where.no_grad for loop in use.iterated)
+    return evaluates and not use.trains and any(loop.where.work in {"eval", "infer"} for loop in use.iterated)
+
+
+def endless(use: LoaderUse) -> bool:
+    """Say whether one pass over a loader never ends, so that its workers start only once."""
+    call = made(next((keyword.value for keyword in use.call.node.keywords if keyword.arg == "sampler"), None), use)
+    if not isinstance(call, ast.Call):
+        return False
+    count = next((keyword.value for keyword in call.keywords if keyword.arg == "num_samples"), None)
+    return "infinite" in ast.unparse(call.func).lower() or any(
+        isinstance(part, ast.Constant) and isinstance(part.value, int | float) and part.value >= ENDLESS
+        for part in (ast.walk(count) if count is not None else ())
+    )
+
+
+def made(code: ast.expr | None, use: LoaderUse) -> ast.expr | None:
+    """Return the expression that made an argument: what a variable was last given before the loader is built."""
+    if not isinstance(code, ast.Name):
+        return code
+    before = [
+        node
+        for node in ast.walk(use.call.source.tree)
+        if isinstance(node, ast.Assign)
+        and node.lineno < use.call.node.lineno
+        and any(isinstance(target, ast.Name) and target.id == code.id for target in node.targets)
+    ]
+    return max(before, key=lambda node: node.lineno).value if before else code
+
+
+def dataset_names(use: LoaderUse) -> str:
+    """Return by what a loader's dataset was made, dotted; "" where that is not seen."""
+    dataset = use.arguments.get("dataset")
+    return dataset.name if dataset is not None else ""
+
+
+def used_loaders(job: Job) -> Iterator[LoaderUse]:
+    """Yield the loaders that something in the program takes from, those of evaluation too."""
+    yield from (use for use in job.loaders if for_training(use) or for_evaluation(use))
