@@ -34,6 +34,7 @@ _COUNTER = re.compile(
     r"step_idx|iter_num|completed_steps|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
     re.IGNORECASE,
 )
+_PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|last|prev|previous|tick)(_|\b)", re.I)
 _CLOCK = re.compile(r"(^|[._])(time|perf_counter|monotonic|elapsed|now|seconds?|minutes?|since|dt)($|[._])", re.I)
 _ENDING = {"exit", "_exit", "quit", "abort"}
 _TRAINING = re.compile(r"(^|[._])(training|is_train|is_training|train|do_train|train_mode)$", re.IGNORECASE)
@@ -191,6 +192,10 @@ def _compared(test: ast.Compare, text: str, value: Value) -> tuple[Condition, Co
         if small and isinstance(operator, ast.Gt | ast.GtE):
             return ALWAYS, RARELY
         return ALWAYS, ALWAYS
+    if _PERIOD.search(text) and isinstance(operator, ast.Lt | ast.LtE):  # not yet as far as the next one
+        return ALWAYS, RARELY
+    if _PERIOD.search(text) and isinstance(operator, ast.Gt | ast.GtE | ast.Eq):
+        return RARELY, ALWAYS
     if re.search(r"best|patience|min_loss|max_acc", text):
         return RARELY, ALWAYS
     if value.kind == "settings" or any(
