@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from whyidle.lint.job import LoaderUse
 from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
+_USE_GPU = re.compile(r"^(use_)?(cuda|gpu|accel|mps)$")
 _LOGS = frozenset("debug info warning error critical log exception".split())
 _NETWORK_RESULTS = frozenset(
     "forward loss encode decode predict generate logits score embed sample log_prob render_loss get_value "
@@ -355,7 +357,8 @@ class Calls(Expressions):
         default = call.keywords.get("default")
         if default is None and action is not None:
             spelled = action.constant
-            if spelled in {"store_true", "store_false"}:
+            # whether to use the GPU is asked of a machine that has one
+            if spelled in {"store_true", "store_false"} and not _USE_GPU.search(name):
                 default = constant(spelled == "store_false")
         self.job.default_nodes[name] = call.node
         if default is not None and default.known:

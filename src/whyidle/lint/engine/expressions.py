@@ -40,6 +40,14 @@ class Expressions(State):
             self.emit(Tested(node=node, value=value, how=how, **self.place))  # type: ignore[arg-type]
         return value
 
+    def truth(self, node: ast.expr, how: str) -> Value:
+        """Evaluate a condition whose own value counts: that of `not` is the opposite."""
+        value = self.test(node, how)
+        opposite = False
+        while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            node, opposite = node.operand, not opposite
+        return constant(not value.constant) if value.known and opposite else value
+
     # Names and attributes
 
     def name(self, node: ast.Name) -> Value:
@@ -57,7 +65,8 @@ class Expressions(State):
 
     def of_module(self, module: Module, name: str) -> Value:
         """Return what a module calls so."""
-        known = self.globals.get(id(module), {}).get(name)
+        frame = self.globals.get(id(module))
+        known = frame.env.get(name) if frame is not None else None
         if known is not None:
             return known
         if name in module.definitions:
@@ -127,7 +136,8 @@ class Expressions(State):
             member = self.project.member(found, attr)
             if isinstance(member, Definition):
                 return _defined(member)
-            known = self.globals.get(id(found), {}).get(attr)
+            frame = self.globals.get(id(found))
+            known = frame.env.get(attr) if frame is not None else None
             if known is not None:
                 return known
             if isinstance(member, Module):
@@ -188,7 +198,7 @@ class Expressions(State):
 
     def boolean(self, node: ast.BoolOp) -> Value:
         how = "and" if isinstance(node.op, ast.And) else "or"
-        values = [self.test(part, how) for part in node.values[:-1]]
+        values = [self.truth(part, how) for part in node.values[:-1]]
         values.append(self.evaluate(node.values[-1]))
         if how == "and" and any(value.known and not value.constant for value in values):
             return constant(False)
@@ -240,7 +250,7 @@ class Expressions(State):
         return Value("settings") if any(value.kind == "settings" for value in values) else PLAIN
 
     def choice(self, node: ast.IfExp) -> Value:
-        value = self.test(node.test, "else")
+        value = self.truth(node.test, "else")
         first, second = self.evaluate(node.body), self.evaluate(node.orelse)
         if value.known:
             return first if value.constant else second
@@ -321,6 +331,7 @@ class Expressions(State):
             if frame.where.phase in {"step", "maybe"}:
                 self.be(inner=True)
             self.emit(Looped(node=part, over=over, **self.place))  # type: ignore[arg-type]
+            self.taken(over, where, frame.where)
             self.bind(part.target, element)
             for test in part.ifs:
                 self.test(test, "filter")

@@ -49,7 +49,7 @@ class State:
         self.contexts: dict[int, int] = {}
         self.running: set[int] = set()
         self.loaders: dict[int, LoaderUse] = {}
-        self.globals: dict[int, dict[str, Value]] = {}  # of modules, by identity
+        self.globals: dict[int, Frame] = {}  # of modules, by identity
         self.fields: dict[int, dict[str, Value]] = {}  # of classes that nobody constructs in view
 
     def emit(self, event: Event) -> None:
@@ -86,6 +86,9 @@ class State:
         raise NotImplementedError
 
     def iterate(self, node: ast.expr) -> tuple[Value, Value]:
+        raise NotImplementedError
+
+    def taken(self, over: Value, outer: Where, inside: Where) -> None:
         raise NotImplementedError
 
     def body(self, statements: Sequence[ast.stmt]) -> None:

@@ -302,7 +302,7 @@ class Statements(Calls):
         if kind is LoopKind.STEP and steps_environment(node):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))  # type: ignore[arg-type]
-        self._taken(over, outer, frame.where)
+        self.taken(over, outer, frame.where)
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
@@ -316,7 +316,8 @@ class Statements(Calls):
         frame.env = _merged(env, frame.env)
         self.body(node.orelse)
 
-    def _taken(self, over: Value, outer: Where, inside: Where) -> None:
+    def taken(self, over: Value, outer: Where, inside: Where) -> None:
+        """Note of a loader that a loop goes over it."""
         use = self.loaders.get(id(over.loader)) if over.loader is not None else None
         if use is not None:
             use.iterated.append(self.job.events[-1])  # type: ignore[arg-type]
