@@ -32,6 +32,27 @@ def stored_names(loop: Loop) -> set[str]:
     return attributes | {node.id for node in nodes if isinstance(node, ast.Name) and _stored(node)}
 
 
+def conditional(node: ast.AST, source: Source) -> bool:
+    """Say whether a line is skipped at times, by the text: an `if` around it, or a way out before it.
+
+    What is around the loop or the function that it stands in does not count.
+    """
+    found = False
+    for part in ast.walk(source.tree):
+        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.For | ast.AsyncFor | ast.While | ast.If):
+            continue
+        for block in (part.body, getattr(part, "orelse", [])):
+            at = next((number for number, line in enumerate(block) if _holds(line, node)), None)
+            if at is not None:
+                left = any(isinstance(line, ast.If) and _leaves(line.body) for line in block[:at])
+                found = left or isinstance(part, ast.If)
+    return found
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return isinstance(block[-1], ast.Return | ast.Continue | ast.Break)
+
+
 def _stored(node: ast.Name | ast.Attribute) -> bool:
     return isinstance(node.ctx, ast.Store | ast.Del)
 

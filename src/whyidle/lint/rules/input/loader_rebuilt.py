@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job, LoaderUse
-from whyidle.lint.rules.input.loaders import for_training, setting
+from whyidle.lint.rules.input.loaders import built_each_time, for_training, setting
 from whyidle.lint.rules.loops import innermost, stored_names
 from whyidle.model.finding import Severity
 
@@ -34,7 +34,9 @@ class LoaderRebuilt(Check):
         for use in job.loaders:
             workers = setting(use, job, "num_workers", 0)
             where = use.call.where
-            if workers is None or not workers.number or where.phase not in {"epoch", "step"} or not where.often:
+            if workers is None or not workers.number or not where.often or not built_each_time(use):
+                continue
+            if not use.per_epoch and where.phase not in {"epoch", "step"}:
                 continue
             loop = innermost(use.call.node, use.call.source)
             if loop is not None and stored_names(loop) & _names(use.call.node):
@@ -49,7 +51,7 @@ class LoaderRebuilt(Check):
         number = "A worker starts" if workers == 1 else f"{workers} workers start"
         return Hit(
             use.call.node,
-            f"{number} anew in each {use.call.where.phase}, because the DataLoader is built inside the loop: the GPU "
+            f"{number} anew in each {'step' if use.call.where.phase == 'step' else 'epoch'}, because the DataLoader is built inside the loop: the GPU "
             "waits for the first batch.",
             severity,
             confidence,

@@ -9,6 +9,7 @@ from typing import Literal
 
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job, LoaderUse
+from whyidle.lint.rules.loops import innermost
 from whyidle.lint.source import Source
 
 # Random numbers that an endless sampler promises: nobody sees the end of such an epoch (minGPT asks for 1e10).
@@ -36,11 +37,9 @@ def setting(use: LoaderUse, job: Job, name: str, default: object) -> Setting | N
     written = next((keyword.value for keyword in call.node.keywords if keyword.arg == name), None)
     if given is None and written is None:
         return Setting(default, call.node, call.source, "missing") if use.complete else None
-    option = _option(written, job)
-    if option is not None:
-        node, source = _default(option, job)
-        value = job.defaults[option]
-        return Setting(value.constant, node, source, "default") if value.known else None
+    default_of = _option(written, job)
+    if default_of is not None:
+        return _default(default_of, job)
     if given is None or not given.known:
         return None
     return Setting(given.constant, _place(given.node, call), call.source, "given")
@@ -51,20 +50,18 @@ def _place(node: ast.AST | None, call: Called) -> ast.AST:
     return node if node is not None and any(one is node for one in ast.walk(call.source.tree)) else call.node
 
 
-def _option(expr: ast.expr | None, job: Job) -> str | None:
-    """Return the command line argument that an expression is: `args.workers`, `int(opt.workers)`."""
+def _option(expr: ast.expr | None, job: Job) -> ast.Call | None:
+    """Return the `add_argument` of the option that an expression is: of `args.workers`, `int(opt.workers)`."""
     while isinstance(expr, ast.Call) and len(expr.args) == 1 and isinstance(expr.func, ast.Name):
         expr = expr.args[0]
-    found = isinstance(expr, ast.Attribute) and expr.attr in job.default_nodes and expr.attr in job.defaults
-    return expr.attr if found and isinstance(expr, ast.Attribute) else None
+    return job.default_nodes.get(expr.attr) if isinstance(expr, ast.Attribute) else None
 
 
-def _default(option: str, job: Job) -> tuple[ast.AST, Source]:
-    """Return where a command line argument gets its default: the value after `default=`."""
-    call = job.default_nodes[option]
-    node = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), call)
-    source = next((event.source for event in job.calls(".add_argument") if event.node is call), job.source)
-    return node, source
+def _default(option: ast.Call, job: Job) -> Setting | None:
+    """Return an option's default, where it is spelled out, though the program may change it later."""
+    node = next((keyword.value for keyword in option.keywords if keyword.arg == "default"), None)
+    source = next((event.source for event in job.calls(".add_argument") if event.node is option), job.source)
+    return Setting(node.value, node, source, "default") if isinstance(node, ast.Constant) else None
 
 
 def for_training(use: LoaderUse) -> bool:
@@ -89,6 +86,15 @@ def endless(use: LoaderUse) -> bool:
     return "infinite" in ast.unparse(call.func).lower() or any(
         isinstance(part, ast.Constant) and isinstance(part.value, int | float) and part.value >= ENDLESS
         for part in (ast.walk(count) if count is not None else ())
+    )
+
+
+def built_each_time(use: LoaderUse) -> bool:
+    """Say whether a loader is built anew each time that it is iterated: both stand in the same round of a loop."""
+    around = innermost(use.call.node, use.call.source)
+    return bool(use.iterated) and all(
+        loop.where.function == use.call.where.function and innermost(loop.node, loop.source) is around
+        for loop in use.iterated
     )
 
 

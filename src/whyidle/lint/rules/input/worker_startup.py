@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job, LoaderUse
 from whyidle.lint.repair import Repair, SetArguments
-from whyidle.lint.rules.input.loaders import endless, setting
+from whyidle.lint.rules.input.loaders import built_each_time, endless, setting
 
 
 class WorkerStartup(Check):
@@ -36,7 +36,7 @@ class WorkerStartup(Check):
             if workers is None or not workers.number or stays is None or stays.value is not False:
                 continue
             # built anew for each epoch: then staying would not help, and another check speaks
-            if not use.per_epoch or use.call.where.phase not in {"once", "maybe"} or endless(use):
+            if not use.per_epoch or built_each_time(use) or endless(use):
                 continue
             if self._changes_dataset(job):
                 continue

@@ -42,21 +42,21 @@ class ConstantMoved(Check):
         receiver, func = event.receiver, event.node.func
         if receiver is None or receiver.is_batch or receiver.on_device or not isinstance(func, ast.Attribute):
             return
+        made = receiver.on_host and receiver.name.startswith("torch.")
         if not self._kept(event, func.value) or line_of(event) in self._lines:
             return
-        if not receiver.on_host and (receiver.kind not in {"unknown", "tensor"} or not self._literal(event)):
+        if not made and (receiver.kind not in {"unknown", "tensor"} or not self._literal(event)):
             return
         self._lines.add(line_of(event))
-        sure = receiver.on_host
-        severity: Severity = "medium" if sure and not event.where.guard else "low"
-        doubt = "" if sure else ", if it is on the CPU"
+        severity: Severity = "medium" if made and not event.where.guard else "low"
+        doubt = "" if made else ", if it is on the CPU"
         name = ast.unparse(func.value)
         yield Hit(
             event.node,
             f"`{ast.unparse(event.node)}` copies the same tensor to the GPU in each step{doubt}: the CPU waits for the "
             "copy, and the GPU runs dry.",
             severity,
-            0.9 if sure else 0.5,
+            0.9 if made else 0.5,
             source=event.source,
             title="move it once, before the loop",
             change=f"{name} = {ast.unparse(event.node)}  # before the loop",

@@ -10,7 +10,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Repair, Replace
-from whyidle.lint.rules.loops import innermost, stored_names
+from whyidle.lint.rules.loops import conditional, innermost, stored_names
 from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target, to_where_another_is
 from whyidle.lint.where import Where
 from whyidle.model.finding import Severity
@@ -75,6 +75,10 @@ class H2dInStep(Check):
         receiver = event.receiver
         if not isinstance(func, ast.Attribute) or receiver is None or receiver.is_batch or receiver.on_device:
             return
+        if isinstance(receiver.node, ast.Call) and _is_empty(receiver.node):
+            return
+        if receiver.pinned or "pin_memory" in ast.unparse(func.value):
+            return  # on purpose; another check looks at that
         maker = _maker(func.value)
         if maker is None and not (receiver.on_host and self._fresh(event, func.value)):
             return
@@ -87,19 +91,21 @@ class H2dInStep(Check):
 
     @staticmethod
     def _fresh(event: Called, moved: ast.expr) -> bool:
-        """Say whether what is moved is made in the same loop, or in a function that runs each step."""
+        """Say whether what is moved was made by a function of torch's in the same loop, or just here."""
+        if event.receiver is None or not event.receiver.name.startswith("torch."):
+            return False
         loop = innermost(event.node, event.source)
         names = {ast.unparse(node) for node in ast.walk(moved) if isinstance(node, ast.Name | ast.Attribute)}
         return isinstance(moved, ast.Call) or (loop is not None and bool(names & stored_names(loop)))
 
     def _hit(self, event: Called, what: str, repair: Repair | None, sure: bool) -> Hit:
         severity, confidence = _grade(event, sure)
-        when = {"maybe": "each time that this runs", "epoch": "each epoch"}.get(event.where.phase, "in each step")
+        when = "each time that this runs" if event.where.phase == "maybe" else "in each step"
         if event.where.guard == "flag":
             when = "in each step where this setting is on"
         in_vain = is_asynchronous(event) and event.name in {".to", ".cuda"}
         vain = " (`non_blocking` needs pinned memory)" if in_vain else ""
-        changes = [change for change in repair.changes if isinstance(change, Replace)] if repair is not None else []
+        title, change = self._fix(event, repair)
         return Hit(
             event.node,
             f"`{_short(event.node)}` {what} and copies it to the GPU {when}: the CPU waits for the copy{vain}, and "
@@ -107,10 +113,34 @@ class H2dInStep(Check):
             severity,
             confidence,
             source=event.source,
-            title="make it on the device, or once before the loop",
-            change=changes[0].code if changes else "self.register_buffer('scale', torch.tensor(...), persistent=False)",
-            effort="argument" if changes else "code",
+            title=title,
+            change=change,
+            effort="argument" if repair is not None else "code",
             repair=repair,
+        )
+
+    @staticmethod
+    def _fix(event: Called, repair: Repair | None) -> tuple[str, str]:
+        """Return what to do, and code to paste."""
+        code = ast.unparse(event.node)
+        if repair is not None:
+            changed = repair.changes[0]
+            assert isinstance(changed, Replace)
+            return "make it on the device", changed.code
+        if _made_by(event) in DATA:
+            return "pin it and let the copy run beside the CPU, or let a DataLoader do so", (
+                f"{ast.unparse(event.node.func.value)}.pin_memory().to(device, non_blocking=True)"
+                if isinstance(event.node.func, ast.Attribute)
+                else code
+            )
+        names = [node for node in ast.walk(event.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+        if all(node.id in {"torch", "self", "device"} or node.id.endswith("device") for node in names):
+            return "make it once: before the loop, or as a buffer of the module", (
+                f'self.register_buffer("constant", {code}, persistent=False)  # in __init__'
+            )
+        return "do without the copy, or let it run beside the CPU", (
+            "torch.full((), number, device=device)  # a single number: the GPU fills it\n"
+            "torch.tensor(numbers).pin_memory().to(device, non_blocking=True)  # several"
         )
 
     @staticmethod
@@ -335,15 +365,18 @@ def _grade(event: Called, sure: bool) -> tuple[Severity, float]:
     where = event.where
     if not where.hot:
         return "low", 0.5
-    if where.update or where.guard:
+    if where.update or where.guard or conditional(event.node, event.source):
         return "low", 0.7 if sure else 0.5
+    return ("low", 0.7) if _made_by(event) in DATA or not sure else ("medium", 0.9)
+
+
+def _made_by(event: Called) -> str:
+    """Return the name of the function of torch's that made what is moved."""
     func = event.node.func
     maker = _maker(func.value) if isinstance(func, ast.Attribute) else None
-    made = maker.func.attr if maker is not None and isinstance(maker.func, ast.Attribute) else ""
-    receiver = event.receiver.name.rpartition(".")[2] if event.receiver is not None else ""
-    if {made, receiver} & DATA or not sure:
-        return "low", 0.7
-    return "medium", 0.9
+    if maker is not None and isinstance(maker.func, ast.Attribute):
+        return maker.func.attr
+    return event.receiver.name.rpartition(".")[2] if event.receiver is not None else ""
 
 
 def _maker(node: ast.expr) -> ast.Call | None:
@@ -353,7 +386,7 @@ def _maker(node: ast.expr) -> ast.Call | None:
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in {"torch", "th"}:
             if func.attr in COPYING | FILLING | ROUNDING | LEGACY | DATA:
                 moved = any(keyword.arg == "device" for keyword in node.keywords)
-                return None if moved or func.attr in {"stack", "cat"} else node
+                return None if moved or func.attr in {"stack", "cat"} or _is_empty(node) else node
             return next((made for made in map(_maker, node.args) if made is not None), None)
         return _maker(func.value) if isinstance(func, ast.Attribute) else None
     if isinstance(node, ast.BinOp):  # of the two sides one may be on the device: then the other has to be, too
@@ -361,6 +394,14 @@ def _maker(node: ast.expr) -> ast.Call | None:
     if isinstance(node, ast.UnaryOp):
         return _maker(node.operand)
     return _maker(node.value) if isinstance(node, ast.Subscript) else None
+
+
+def _is_empty(maker: ast.Call) -> bool:
+    """Say whether a tensor has no values, so that nothing is copied: `torch.empty(0)`, `torch.tensor([])`."""
+    first = maker.args[0] if maker.args else None
+    if isinstance(first, ast.Constant):
+        return first.value == 0 and getattr(maker.func, "attr", "") not in COPYING | {"full", "arange"}
+    return isinstance(first, ast.List | ast.Tuple) and not first.elts
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TypeAlias
 
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job
+from whyidle.lint.rules.loops import innermost
 
 Line: TypeAlias = tuple[str, int]
+BATCH = re.compile(r"(^|_)(mini_?batch|batch|inputs?|labels?|targets?|images?|imgs?|tokens|samples?)(_|$)")
 METHODS = (".to", ".cuda", ".xpu", ".npu", ".hpu")
 ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
 # These move batches themselves, as their loaders are told to: a `.to()` of the user's then does nothing.
@@ -30,10 +33,11 @@ def reaches_device(call: Called, keyword: str, code: ast.expr | None, position: 
     if device is None or device.kind == "tensor":
         return False
     if device.known:
-        return isinstance(device.constant, str) and device.constant.startswith(ACCELERATORS)
+        number = isinstance(device.constant, int) and not isinstance(device.constant, bool)
+        return number or (isinstance(device.constant, str) and device.constant.startswith(ACCELERATORS))
     if device.kind == "device":
         return device.place != "host"
-    return device.kind in {"unknown", "settings"} and _named_device(code)
+    return device.kind in {"unknown", "settings", "plain"} and _named_device(code)
 
 
 def target(call: Called) -> ast.expr | None:
@@ -72,6 +76,20 @@ def is_asynchronous(call: Called) -> bool:
 def moved_by_framework(job: Job) -> bool:
     """Say whether a framework moves batches to the accelerator in this job."""
     return bool(job.frameworks & MOVING)
+
+
+def named_batch(call: Called) -> bool:
+    """Say whether what is moved is a batch by what it is called, or by what the loop around it goes over."""
+    func = call.node.func
+    moved = func.value if isinstance(func, ast.Attribute) else None
+    loop = innermost(call.node, call.source)
+    if isinstance(moved, ast.Name) and BATCH.search(moved.id):
+        return True
+    if not isinstance(moved, ast.Name) or not isinstance(loop, ast.For):
+        return False
+    target = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    over = {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
+    return moved.id in target and any(BATCH.search(name) for name in over)
 
 
 def line_of(call: Called) -> Line:

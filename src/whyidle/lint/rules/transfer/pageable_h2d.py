@@ -16,6 +16,7 @@ from whyidle.lint.rules.transfer.moves import (
     line_of,
     moved_by_framework,
     moves,
+    named_batch,
     to_where_another_is,
 )
 
@@ -42,12 +43,13 @@ class PageableH2d(Check):
     def end(self, job: Job) -> Iterator[Hit]:
         if job.gpu == "no" or moved_by_framework(job):
             return
-        lines: dict[Line, list[tuple[Called, LoaderUse | None]]] = {}
+        lines: dict[Line, dict[ast.AST, tuple[Called, LoaderUse | None]]] = {}
         for call, use in self._batches(job):
             if call.where.reachable and not is_asynchronous(call) and not to_where_another_is(call):
-                lines.setdefault(line_of(call), []).append((call, use))
+                lines.setdefault(line_of(call), {}).setdefault(call.node, (call, use))
         for found in lines.values():
-            yield self._hit([call for call, _ in found], found[0][1], job)
+            calls = list(found.values())
+            yield self._hit([call for call, _ in calls], calls[0][1], job)
 
     @staticmethod
     def _batches(job: Job) -> Iterator[tuple[Called, LoaderUse | None]]:
@@ -55,13 +57,15 @@ class PageableH2d(Check):
         known: set[ast.AST] = set()
         for use in job.loaders:
             for call in use.moved:
-                known.add(call.node)
-                yield call, use
+                if moves(call) and call.receiver is not None and call.receiver.place != "device":
+                    known.add(call.node)
+                    yield call, use
         for event in job.events:
             if not isinstance(event, Called) or event.node in known or event.receiver is None or not moves(event):
                 continue
-            batch = event.receiver.is_batch and not event.receiver.on_device
-            if batch and event.where.phase == "step":
+            where, value = event.where, event.receiver
+            batch = value.is_batch and not value.on_device and where.phase == "step"
+            if batch or (value.kind == "unknown" and where.hot and not where.guard and named_batch(event)):
                 yield event, None
 
     @staticmethod
@@ -70,10 +74,8 @@ class PageableH2d(Check):
         pinned = setting(use, job, "pin_memory", False) if use is not None else None
         sure = use is not None and first.where.hot and first.where.guard == ""
         whose = "evaluation batch" if first.where.work == "eval" else "batch"
-        also = (
-            "" if pinned is None or pinned.value is True else ", which also needs `pin_memory=True` in the DataLoader"
-        )
-        args: dict[str, str] = {"non_blocking": "True"}
+        unpinned = pinned is not None and pinned.value is not True
+        args = {"non_blocking": "True"}
         return Hit(
             first.node,
             f"`{ast.unparse(first.node)}` copies each {whose} while the CPU waits: the GPU runs dry until new work is "
@@ -82,7 +84,7 @@ class PageableH2d(Check):
             0.7 if sure else 0.5,
             source=first.source,
             also=tuple(call.node for call in calls[1:]),
-            title=f"let the copy run beside the CPU{also}",
+            title="let the copy run beside the CPU" + (", from pinned memory" if unpinned else ""),
             change="\n".join(_asynchronous(call.node) for call in calls),
             effort="argument",
             risk="the host tensor must not be changed in place until the copy has run",
