@@ -9,7 +9,7 @@ from typing import cast
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
-from whyidle.lint.engine.guards import ALWAYS, Condition, ends, fails, split
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, split
 from whyidle.lint.engine.guess import named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, Frame
@@ -232,6 +232,9 @@ class Statements(Calls):
             yes = Condition(update=True)  # the optimizer's own step: however many micro-steps there are
         elif no.bites and no.guard != "error" and node.orelse and self.traits.steps(node.orelse, module):
             no = Condition(update=True)
+        where = self.frame.where
+        if isinstance(node.body[-1], ast.Break) and where.phase == "step" and not (where.inner or where.micro):
+            yes = yes.both(RARELY)  # what leaves the loop over steps runs once
         if fails(node.body):
             yes = yes.both(Condition("error"))
         if node.orelse and fails(node.orelse):

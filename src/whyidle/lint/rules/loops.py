@@ -39,14 +39,21 @@ def conditional(node: ast.AST, source: Source) -> bool:
     """
     found = False
     for part in ast.walk(source.tree):
-        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.For | ast.AsyncFor | ast.While | ast.If):
-            continue
-        for block in (part.body, getattr(part, "orelse", [])):
-            at = next((number for number, line in enumerate(block) if _holds(line, node)), None)
-            if at is not None:
-                left = any(isinstance(line, ast.If) and _leaves(line.body) for line in block[:at])
-                found = left or isinstance(part, ast.If)
+        if isinstance(part, ast.IfExp):
+            found = found or _holds(part.body, node) or _holds(part.orelse, node)
+        elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.For | ast.AsyncFor | ast.While | ast.If):
+            for block in (part.body, getattr(part, "orelse", [])):
+                at = next((number for number, line in enumerate(block) if _holds(line, node)), None)
+                if at is not None:
+                    left = any(isinstance(line, ast.If) and _leaves(line.body) for line in block[:at])
+                    found = left or isinstance(part, ast.If)
     return found
+
+
+def kept(statement: ast.stmt) -> bool:
+    """Say whether a statement keeps its value for later, in an attribute or under a key: most often made once."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
 
 
 def _leaves(block: list[ast.stmt]) -> bool:

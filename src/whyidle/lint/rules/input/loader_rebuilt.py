@@ -49,10 +49,11 @@ class LoaderRebuilt(Check):
     @staticmethod
     def _hit(use: LoaderUse, workers: int, severity: Severity, confidence: float) -> Hit:
         number = "A worker starts" if workers == 1 else f"{workers} workers start"
+        round_of = "step" if use.call.where.phase == "step" else "epoch"
         return Hit(
             use.call.node,
-            f"{number} anew in each {'step' if use.call.where.phase == 'step' else 'epoch'}, because the DataLoader is built inside the loop: the GPU "
-            "waits for the first batch.",
+            f"{number} anew in each {round_of}, because the DataLoader is built inside the loop: the GPU waits for the "
+            "first batch.",
             severity,
             confidence,
             source=use.call.source,

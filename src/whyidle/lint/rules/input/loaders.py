@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +15,9 @@ from whyidle.lint.source import Source
 
 # Random numbers that an endless sampler promises: nobody sees the end of such an epoch (minGPT asks for 1e10).
 ENDLESS = 1_000_000
+
+
+_EVALUATION = re.compile(r"(^|[_.])(eval|evaluation|val|valid|validation|test|dev)(_|$|loader|set|data)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,9 @@ def setting(use: LoaderUse, job: Job, name: str, default: object) -> Setting | N
         return _default(default_of, job)
     if given is None or not given.known:
         return None
+    option = next((call for call in job.default_nodes.values() if call is given.node), None)
+    if option is not None:  # handed on by a function's parameter
+        return _default(option, job)
     return Setting(given.constant, _place(given.node, call), call.source, "given")
 
 
@@ -66,12 +73,16 @@ def _default(option: ast.Call, job: Job) -> Setting | None:
 
 def for_training(use: LoaderUse) -> bool:
     """Say whether a training takes from a loader: a loop that is seen, or a framework's by the method's name."""
+    if _named_for_evaluation(use):
+        return False
     return use.trains or use.call.where.function.rpartition(".")[2] == "train_dataloader"
 
 
 def for_evaluation(use: LoaderUse) -> bool:
     """Say whether a loader is seen in evaluation only, of a model and not of the data themselves."""
     if use.call.where.function.rpartition(".")[2] in {"val_dataloader", "test_dataloader", "predict_dataloader"}:
+        return True
+    if use.trains and _named_for_evaluation(use):
         return True
     evaluates = bool(use.moved) or any(loop.where.no_grad for loop in use.iterated)
     return evaluates and not use.trains and any(loop.where.work in {"eval", "infer"} for loop in use.iterated)
@@ -87,6 +98,13 @@ def endless(use: LoaderUse) -> bool:
         isinstance(part, ast.Constant) and isinstance(part.value, int | float) and part.value >= ENDLESS
         for part in (ast.walk(count) if count is not None else ())
     )
+
+
+def _named_for_evaluation(use: LoaderUse) -> bool:
+    """Say whether the variable that gets a loader says that it is for evaluation, within a training step at times."""
+    statement = use.call.statement
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(_EVALUATION.search(ast.unparse(target)) for target in targets)
 
 
 def built_each_time(use: LoaderUse) -> bool:

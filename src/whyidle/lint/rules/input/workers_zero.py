@@ -10,7 +10,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job, LoaderUse
 from whyidle.lint.repair import Repair, Replace, SetArguments
 from whyidle.lint.rules.input.loaders import Setting, dataset_names, for_evaluation, setting, used_loaders
-from whyidle.lint.rules.input.worker_code import moves_to_device, worker_code
+from whyidle.lint.rules.input.worker_code import classes, methods, moves_to_device, worker_code
 from whyidle.model.finding import Severity
 
 
@@ -36,7 +36,7 @@ class WorkersZero(Check):
 
     workers: ClassVar[int] = 4  # a measured pair of recordings used so many: rules/input/workers_zero.py
     in_memory: ClassVar[frozenset[str]] = frozenset({"TensorDataset", "StackDataset"})
-    tokens: ClassVar[tuple[str, ...]] = ("DataCollator", "default_data_collator", "pad_sequence")
+    tokens: ClassVar[tuple[str, ...]] = ("DataCollator", "data_collator", "pad_sequence")
 
     def end(self, job: Job) -> Iterator[Hit]:
         if job.gpu == "no":
@@ -78,9 +78,13 @@ class WorkersZero(Check):
 
     @staticmethod
     def _ready(use: LoaderUse) -> bool:
-        """Say whether the dataset is a list, a range or another plain value: nothing has to be made for a sample."""
+        """Say whether a sample is ready: of a list or another plain value, or of a dataset that only looks it up."""
         dataset = use.arguments.get("dataset")
-        return dataset is not None and dataset.kind == "plain"
+        if dataset is None or dataset.kind == "plain":
+            return dataset is not None
+        kinds = list(classes(use.call.source, dataset.name.rpartition(".")[2]))
+        bodies = [body for kind in kinds for body in methods(kind, "__getitem__")]
+        return bool(bodies) and not any(isinstance(node, ast.Call) for body in bodies for node in ast.walk(body))
 
     def _tokenised(self, use: LoaderUse, job: Job) -> bool:
         """Say whether only token ids are padded: a Hugging Face collator, or a dataset of theirs that was mapped."""
@@ -98,6 +102,8 @@ class WorkersZero(Check):
     @staticmethod
     def _holds_device_tensors(use: LoaderUse, job: Job) -> bool:
         """Say whether samples are on the GPU already, so that workers could not make them."""
+        if {"device", "use_uva"} & use.arguments.keys():
+            return True  # DGL's loaders take samples on the GPU themselves
         dataset = use.arguments.get("dataset")
         made = dataset.node if dataset is not None else None
         parts = ast.walk(made) if isinstance(made, ast.Call) else ()

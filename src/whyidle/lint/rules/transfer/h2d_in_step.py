@@ -10,15 +10,15 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Repair, Replace
-from whyidle.lint.rules.loops import conditional, innermost, stored_names
+from whyidle.lint.rules.loops import conditional, innermost, kept, stored_names
 from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target, to_where_another_is
-from whyidle.lint.where import Where
 from whyidle.model.finding import Severity
 
 # Makers of tensors that take a `device`; what the first three copy comes from Python or numpy.
 COPYING = frozenset({"tensor", "as_tensor", "asarray"})
 FILLING = frozenset({"zeros", "ones", "full", "empty", "arange", "eye"})
 ROUNDING = frozenset({"linspace", "logspace", "rand", "randn", "randint", "randperm", "normal"})
+MAKERS = COPYING | FILLING | ROUNDING
 LEGACY = frozenset({"Tensor", "FloatTensor", "LongTensor", "IntTensor", "BoolTensor", "DoubleTensor"})
 DATA = frozenset({"from_numpy", "frombuffer", "stack", "cat"})  # more likely a batch than a constant
 PER_STEP = ("forward", "training_step", "loss", "train_step", "__call__")
@@ -66,7 +66,7 @@ class H2dInStep(Check):
         else:
             made = plain or (event.name == "torch.tensor" and event.where.phase == "step")
             copied = made and device is not None and reaches_device(event, "device", device)
-        if copied and _often_enough(event.where, device):
+        if copied and _often_enough(event, device):
             yield self._hit(event, "makes a tensor of Python data", self._number(event), plain)
 
     def _moved(self, event: Called) -> Iterator[Hit]:
@@ -82,7 +82,7 @@ class H2dInStep(Check):
         maker = _maker(func.value)
         if maker is None and not (receiver.on_host and self._fresh(event, func.value)):
             return
-        if not _often_enough(event.where, target(event)):
+        if not _often_enough(event, target(event)):
             return
         if to_where_another_is(event) and event.where.phase != "maybe" and not (maker or receiver.on_host):
             return
@@ -92,7 +92,8 @@ class H2dInStep(Check):
     @staticmethod
     def _fresh(event: Called, moved: ast.expr) -> bool:
         """Say whether what is moved was made by a function of torch's in the same loop, or just here."""
-        if event.receiver is None or not event.receiver.name.startswith("torch."):
+        made = event.receiver.name if event.receiver is not None else ""
+        if not made.startswith("torch.") or made.rpartition(".")[2] not in MAKERS | {"from_numpy", "frombuffer"}:
             return False
         loop = innermost(event.node, event.source)
         names = {ast.unparse(node) for node in ast.walk(moved) if isinstance(node, ast.Name | ast.Attribute)}
@@ -348,8 +349,11 @@ def train(rows, model, opt):
     )
 
 
-def _often_enough(where: Where, device: ast.expr | None) -> bool:
+def _often_enough(event: Called, device: ast.expr | None) -> bool:
     """Say whether a line can be expected to run each step: it is seen to, or it stands in a function that says so."""
+    where = event.where
+    if where.environment or (kept(event.statement) and conditional(event.node, event.source)):
+        return False  # observations and actions have to be copied; what is kept is made once
     if where.phase == "step":
         return True
     function = where.function.rpartition(".")[2]
@@ -367,7 +371,9 @@ def _grade(event: Called, sure: bool) -> tuple[Severity, float]:
         return "low", 0.5
     if where.update or where.guard or conditional(event.node, event.source):
         return "low", 0.7 if sure else 0.5
-    return ("low", 0.7) if _made_by(event) in DATA or not sure else ("medium", 0.9)
+    func = event.node.func
+    moved = event.name in {".to", ".cuda"} and isinstance(func, ast.Attribute) and _maker(func.value) is None
+    return ("low", 0.7) if moved or _made_by(event) in DATA or not sure else ("medium", 0.9)
 
 
 def _made_by(event: Called) -> str:

@@ -57,14 +57,14 @@ class PageableH2d(Check):
         known: set[ast.AST] = set()
         for use in job.loaders:
             for call in use.moved:
-                if moves(call) and call.receiver is not None and call.receiver.place != "device":
+                if moves(call) and call.receiver is not None and call.receiver.place == "host":
                     known.add(call.node)
                     yield call, use
         for event in job.events:
             if not isinstance(event, Called) or event.node in known or event.receiver is None or not moves(event):
                 continue
             where, value = event.where, event.receiver
-            batch = value.is_batch and not value.on_device and where.phase == "step"
+            batch = value.is_batch and value.place == "host" and where.phase == "step"
             if batch or (value.kind == "unknown" and where.hot and not where.guard and named_batch(event)):
                 yield event, None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.rules.loops import kept
 
 
 class PinnedInStep(Check):
@@ -22,8 +23,8 @@ class PinnedInStep(Check):
     The call stands in the training step. How large the tensor is, is not in the source.
 
     ## When to ignore it
-    The tensor is small, or the copy that follows saves more time than this one costs: with `non_blocking=True` behind
-    it, and the GPU busy meanwhile, this is a sound way to load data without a DataLoader.
+    The tensor is small, or the copy that follows saves more time than this one costs. `.to(device, non_blocking=True)`
+    behind it, with the GPU busy meanwhile, is a sound way to load data without a DataLoader, and not reported.
     """
 
     rule = "transfer.h2d_in_step"
@@ -35,6 +36,8 @@ class PinnedInStep(Check):
             return
         if event.receiver is not None and event.receiver.kind not in {"unknown", "tensor"}:
             return
+        if event.where.environment or kept(event.statement) or self._copied_beside(event):
+            return
         yield Hit(
             event.node,
             f"`{_short(event.node)}` copies a tensor to pinned memory in each step, and the GPU may wait meanwhile.",
@@ -43,6 +46,17 @@ class PinnedInStep(Check):
             source=event.source,
             title="let the DataLoader pin batches, or keep one pinned tensor and fill it",
             change="pinned = torch.empty(shape, dtype=dtype, pin_memory=True)  # once\npinned.copy_(batch)",
+        )
+
+    @staticmethod
+    def _copied_beside(event: Called) -> bool:
+        """Say whether `.to(device, non_blocking=True)` follows at once, as it should where there is no DataLoader."""
+        return any(
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.value is event.node
+            and any(keyword.arg == "non_blocking" for keyword in node.keywords)
+            for node in ast.walk(event.statement)
         )
 
     cases = (
