@@ -165,7 +165,8 @@ class H2dInStep(Check):
         code = ast.unparse(device) if device is not None else '"cuda"'
         extra = [key for key in event.node.keywords if key.arg not in {"device", "non_blocking"}]
         made = maker.func.attr if isinstance(maker.func, ast.Attribute) else ""
-        if extra or len(event.node.args) > 1 or made not in FILLING | ROUNDING | {"tensor"}:
+        several_lines = event.node.lineno != event.node.end_lineno  # whose comments would be lost
+        if several_lines or extra or len(event.node.args) > 1 or made not in FILLING | ROUNDING | {"tensor"}:
             return None
         if any(keyword.arg in {"device", "generator", "pin_memory"} for keyword in maker.keywords):
             return None

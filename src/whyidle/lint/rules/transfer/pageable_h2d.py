@@ -88,7 +88,11 @@ class PageableH2d(Check):
             change="\n".join(_asynchronous(call.node) for call in calls),
             effort="argument",
             risk="the host tensor must not be changed in place until the copy has run",
-            repair=Repair(tuple(SetArguments(call.node, args) for call in calls), safe=True),
+            repair=Repair(
+                tuple(SetArguments(call.node, args) for call in calls),
+                safe=_tensors(use),
+                note="" if _tensors(use) else "a batch of another class than Tensor has to know `non_blocking`",
+            ),
         )
 
     cases = (
@@ -213,6 +217,16 @@ def train(dataset, model, opt, show):
         opt.zero_grad()
 """,
         ),
+    )
+
+
+def _tensors(use: LoaderUse | None) -> bool:
+    """Say whether what is moved is a tensor for sure: PyTorch's own collate function makes nothing else that moves."""
+    return (
+        use is not None
+        and use.complete
+        and "collate_fn" not in use.arguments
+        and use.call.name.startswith(("torch.utils.data.", "torchdata."))
     )
 
 
