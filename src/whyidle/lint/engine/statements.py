@@ -302,7 +302,7 @@ class Statements(Calls):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
-        if kind is LoopKind.STEP and steps_environment(node):
+        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))  # type: ignore[arg-type]
         self.taken(over, outer, frame.where)

@@ -51,7 +51,9 @@ def conditional(node: ast.AST, source: Source) -> bool:
 
 
 def kept(statement: ast.stmt) -> bool:
-    """Say whether a statement keeps its value for later, in an attribute or under a key: most often made once."""
+    """Say whether a statement keeps its value for later, in an attribute, under a key or as a buffer."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return isinstance(statement.value.func, ast.Attribute) and statement.value.func.attr == "register_buffer"
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job, LoaderUse
 from whyidle.lint.rules.input.loaders import built_each_time, for_training, setting
-from whyidle.lint.rules.loops import innermost, stored_names
+from whyidle.lint.rules.loops import conditional, innermost, stored_names
 from whyidle.model.finding import Severity
 
 
@@ -34,16 +34,16 @@ class LoaderRebuilt(Check):
         for use in job.loaders:
             workers = setting(use, job, "num_workers", 0)
             where = use.call.where
-            if workers is None or not workers.number or not where.often or not built_each_time(use):
+            if workers is None or not workers.number or not where.often or not built_each_time(use, job):
                 continue
             if not use.per_epoch and where.phase not in {"epoch", "step"}:
-                continue
+                continue  # once in all
             loop = innermost(use.call.node, use.call.source)
             if loop is not None and stored_names(loop) & _names(use.call.node):
                 continue  # built of what the loop makes: it may have to be new
-            grade: tuple[Severity, float] = ("medium", 0.9) if where.phase == "step" else ("low", 0.7)
-            if not for_training(use):
-                grade = "low", 0.7
+            grade: tuple[Severity, float] = ("low", 0.5 if conditional(use.call.node, use.call.source) else 0.7)
+            if where.phase == "step" and for_training(use) and not where.guard:
+                grade = "medium", 0.9
             yield self._hit(use, workers.number, *grade)
 
     @staticmethod

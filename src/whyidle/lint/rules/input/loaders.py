@@ -107,8 +107,10 @@ def _named_for_evaluation(use: LoaderUse) -> bool:
     return any(_EVALUATION.search(ast.unparse(target)) for target in targets)
 
 
-def built_each_time(use: LoaderUse) -> bool:
-    """Say whether a loader is built anew each time that it is iterated: both stand in the same round of a loop."""
+def built_each_time(use: LoaderUse, job: Job) -> bool:
+    """Say whether a loader is built anew each time that it is iterated: both in a loop over epochs or steps."""
+    if any(call.where.phase in {"epoch", "step"} for call in job.calls(use.call.name) if call.node is use.call.node):
+        return True
     around = innermost(use.call.node, use.call.source)
     return bool(use.iterated) and all(
         loop.where.function == use.call.where.function and innermost(loop.node, loop.source) is around

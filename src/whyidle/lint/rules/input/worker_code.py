@@ -15,6 +15,7 @@ SETTINGS = frozenset({"self", "cls", "args", "opt", "cfg", "config", "hparams", 
 MAKERS = frozenset({
     "tensor", "as_tensor", "zeros", "ones", "full", "empty", "arange", "rand", "randn", "randint", "eye",
 })  # fmt: skip
+DEEPEST = 4  # functions that are made of others
 ACCELERATORS = ("cuda", "xpu", "hpu", "npu")
 
 
@@ -37,13 +38,15 @@ def collate_functions(use: LoaderUse) -> Iterator[Function]:
     yield from _functions(code, use.call.source)
 
 
-def _functions(code: ast.expr | None, source: Source) -> Iterator[Function]:
+def _functions(code: ast.expr | None, source: Source, depth: int = 0) -> Iterator[Function]:
+    if depth > DEEPEST:  # `collate = partial(collate, ...)`
+        return
     if isinstance(code, ast.Lambda):
         yield code
     elif isinstance(code, ast.Call):
         called = code.func.attr if isinstance(code.func, ast.Attribute) else getattr(code.func, "id", "")
         if called == "partial" and code.args:
-            yield from _functions(code.args[0], source)
+            yield from _functions(code.args[0], source, depth + 1)
         for kind in classes(source, called):
             yield from methods(kind, "__call__")
     elif isinstance(code, ast.Name | ast.Attribute):
@@ -51,9 +54,9 @@ def _functions(code: ast.expr | None, source: Source) -> Iterator[Function]:
         for node in ast.walk(source.tree):
             if isinstance(node, ast.FunctionDef) and node.name == name:
                 yield node
-            elif isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets):
+            elif isinstance(node, ast.Assign) and any(getattr(target, "id", "") == name for target in node.targets):
                 value = node.value if isinstance(node.value, ast.Lambda | ast.Call) else None
-                yield from _functions(value, source)
+                yield from _functions(value, source, depth + 1)
 
 
 def classes(source: Source, name: str) -> Iterator[ast.ClassDef]:

@@ -36,7 +36,7 @@ class WorkerStartup(Check):
             if workers is None or not workers.number or stays is None or stays.value is not False:
                 continue
             # built anew for each epoch: then staying would not help, and another check speaks
-            if not use.per_epoch or built_each_time(use) or endless(use):
+            if not use.per_epoch or built_each_time(use, job) or endless(use):
                 continue
             if self._changes_dataset(job):
                 continue

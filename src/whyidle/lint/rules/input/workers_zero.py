@@ -50,14 +50,13 @@ class WorkersZero(Check):
     def _hit(self, use: LoaderUse, workers: Setting, job: Job) -> Hit:
         severity, confidence = self._grade(use, workers, job)
         what = {
-            "missing": "`num_workers` is not given, so this DataLoader loads in the process",
-            "given": "`num_workers` is 0, so this DataLoader loads in the process",
-            "default": "The default of 0 workers makes the DataLoader load in the process",
+            "missing": "`num_workers` is not given, so this DataLoader loads",
+            "given": "`num_workers` is 0, so this DataLoader loads",
+            "default": "The default of 0 workers makes the DataLoader load",
         }[workers.how]
-        whose = "that evaluates" if for_evaluation(use) else "that feeds the GPU"
         return Hit(
             workers.node,
-            f"{what} {whose}: the GPU waits while a batch is made.",
+            f"{what} in the process that feeds the GPU, which waits while a batch is made.",
             severity,
             confidence,
             source=workers.source,

@@ -370,7 +370,8 @@ def _grade(event: Called, sure: bool) -> tuple[Severity, float]:
     where = event.where
     if not where.hot:
         return "low", 0.5
-    if where.update or where.guard or conditional(event.node, event.source):
+    unseen = where.function.endswith(("forward", "__call__")) and not event.via
+    if where.update or where.guard or unseen or conditional(event.node, event.source):
         return "low", 0.7 if sure else 0.5
     func = event.node.func
     moved = event.name in {".to", ".cuda"} and isinstance(func, ast.Attribute) and _maker(func.value) is None
