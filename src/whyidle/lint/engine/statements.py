@@ -218,10 +218,7 @@ class Statements(Calls):
         return None
 
     def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
-        if value.name == "modulo":
-            yes, no = ALWAYS, Condition("rare" if value.every != 1 else "", value.every)
-        else:
-            yes, no = split(node.test, value)
+        yes, no = split(node.test, value)
         module = self.frame.module
         if (
             yes.bites
