@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from whyidle.lint.job import LoaderUse
 from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
+_USE_GPU = re.compile(r"^(use_)?(cuda|gpu|accel|mps)$")
 _LOGS = frozenset("debug info warning error critical log exception".split())
 _NETWORK_RESULTS = frozenset(
     "forward loss encode decode predict generate logits score embed sample log_prob render_loss get_value "
@@ -314,6 +316,8 @@ class Calls(Expressions):
             return Value(
                 "plain", name="each", items=(Value("plain", items=(PLAIN, joined)) if method == "items" else joined,)
             )
+        if method == "update" and receiver.kind == "plain" and receiver.fields is not None:
+            return self._updated(call, receiver)
         if method in {"append", "add", "extend", "insert"}:
             return self._grown(call, receiver)
         if method == "get" and receiver.fields and call.args and isinstance(call.args[0].constant, str):
@@ -337,6 +341,15 @@ class Calls(Expressions):
             return UNKNOWN
         return Value("loader", name=method) if knowledge.LOADER_FACTORY.search(method) else UNKNOWN
 
+    def _updated(self, call: Call, receiver: Value) -> Value:
+        """Note what a dict holds after `update`."""
+        fields = dict(receiver.fields or {})
+        for value in call.args:
+            fields.update(value.fields or {})
+        if isinstance(call.node.func, ast.Attribute):
+            self.bind(call.node.func.value, receiver.but(fields=fields | call.keywords))
+        return PLAIN
+
     def _grown(self, call: Call, receiver: Value) -> Value:
         """Note what a list holds from now on."""
         node = call.node.func
@@ -359,7 +372,8 @@ class Calls(Expressions):
         default = call.keywords.get("default")
         if default is None and action is not None:
             spelled = action.constant
-            if spelled in {"store_true", "store_false"}:
+            # whether to use the GPU is asked of a machine that has one
+            if spelled in {"store_true", "store_false"} and not _USE_GPU.search(name):
                 default = constant(spelled == "store_false")
         self.job.default_nodes[name] = call.node
         if default is not None and default.known:
@@ -438,7 +452,7 @@ class Calls(Expressions):
         if name.endswith(("ArgumentParser.parse_args", "from_cli", "OmegaConf.load", "tyro.cli")):
             return Value("settings")
         if knowledge.DATASET_BASES.search(name) or name.startswith("torchvision.datasets."):
-            return Value("dataset", name=name)
+            return Value("dataset", name=name, node=call.node)
         return self._unknown_result(call, name)
 
     def _unknown_result(self, call: Call, name: str) -> Value:

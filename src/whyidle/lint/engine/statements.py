@@ -235,6 +235,9 @@ class Statements(Calls):
             yes = Condition(update=True)  # the optimizer's own step: however many micro-steps there are
         elif no.bites and no.guard != "error" and node.orelse and self.traits.steps(node.orelse, module):
             no = Condition(update=True)
+        where = self.frame.where
+        if isinstance(node.body[-1], ast.Break) and where.phase == "step" and not (where.inner or where.micro):
+            yes = yes.both(RARELY)  # what leaves the loop over steps runs once
         if fails(node.body):
             yes = yes.both(Condition("error"))
         if node.orelse and fails(node.orelse):
@@ -302,10 +305,10 @@ class Statements(Calls):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
-        if kind is LoopKind.STEP and steps_environment(node):
+        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))  # type: ignore[arg-type]
-        self._taken(over, outer, frame.where)
+        self.taken(over, outer, frame.where)
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
@@ -327,7 +330,8 @@ class Statements(Calls):
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
                 env[one.id] = env[one.id].but(known=False, constant=None)
 
-    def _taken(self, over: Value, outer: Where, inside: Where) -> None:
+    def taken(self, over: Value, outer: Where, inside: Where) -> None:
+        """Note of a loader that a loop goes over it."""
         use = self.loaders.get(id(over.loader)) if over.loader is not None else None
         if use is not None:
             use.iterated.append(self.job.events[-1])  # type: ignore[arg-type]
