@@ -468,6 +468,8 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -
             where = replace(where, no_grad=True)
         elif name in {"torch.compile", "compile"} or name.endswith(".compile"):
             where = replace(where, compiled=True)
+        elif name.endswith(("compiler.disable", "_dynamo.disable")):
+            where = replace(where, compiled=False)
         elif knowledge.AUTOCAST.search(name):
             where = replace(where, autocast=True)
     return where
