@@ -195,6 +195,8 @@ class Calls(Expressions):
         receiver = call.receiver
         if receiver is None:
             return self._of_function(call)
+        if call.function.kind == "module" and call.method in (receiver.fields or {}):  # self.layer(x)
+            return _output(call.function if call.function.place == "device" else receiver)
         handler = {
             "tensor": self._of_tensor,
             "module": self._of_module,
