@@ -8,7 +8,7 @@ from whyidle.lint.events import Called
 from whyidle.lint.job import Job
 from whyidle.lint.source import Source
 
-# Whoever writes one of these has thought of it. Words in comments count as well: to be silent then is the smaller mistake.
+# Who writes one of these has thought of it. Words in comments count as well: to be silent is the smaller mistake.
 _THOUGHT_OF = re.compile(
     r"autocast|gradscaler|\bb?f(loat)?16|bfloat16|\.half\(|\.double\(|float64|fp8|float8|tf32|matmul_precision"
     r"|fp32_precision|precision|\bamp\b|apex|deepspeed|_dtype\b|quantiz",
@@ -34,7 +34,7 @@ def is_thought_of(job: Job) -> bool:
 
 
 def is_sixteen_bit(job: Job) -> bool:
-    """Say whether the job certainly computes in 16 bits: under autocast, in a model of 16 bits, by a trainer's option."""
+    """Say whether the job computes in 16 bits for certain: under autocast, in such a model, by an option of a trainer."""
     return any(event.where.autocast for event in job.events) or any(
         _asks_for_sixteen(event) for event in job.events if isinstance(event, Called)
     )

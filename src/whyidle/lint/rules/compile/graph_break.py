@@ -38,7 +38,7 @@ class GraphBreak(Check):
 
     ## How we know
     The line stands in a function below `@torch.compile`, or in one that a compiled function or model calls, and it
-    reads a tensor's value, branches on one, makes a tensor whose size depends on values, prints, logs or asks the clock.
+    reads a tensor's value, branches on one, makes a tensor whose size depends on values, prints, logs or asks the time.
     An `assert`, an f-string, `max`, `.cpu()` and `.numpy()` break nothing, and are not reported. Versions differ:
     `TORCH_LOGS=graph_breaks` tells for yours.
 
@@ -199,7 +199,9 @@ def _of_call(event: Called, *, scalars: bool, sizes: bool) -> str:
         return "reads a tensor's value"
     if event.name in _HOST:
         return "is no work for a GPU, and stands"
-    if last in _LOGS and (event.name.startswith("logging.") or event.receiver_text.lower().strip("_") in {"log", "logger"}):
+    if last in _LOGS and (
+        event.name.startswith("logging.") or event.receiver_text.lower().strip("_") in {"log", "logger"}
+    ):
         return "is no work for a GPU, and stands"
     if last in _SIZED_BY_VALUES and event.name in {f".{last}", f"torch.{last}"} and not sizes:
         on_device = event.receiver.on_device if event.receiver is not None else any(a.on_device for a in event.args)

@@ -36,7 +36,7 @@ class Recompile(Check):
 
     ## How we know
     In a loop, a tensor grows (`ids = torch.cat([ids, new], 1)`) and as a whole goes into a function compiled in one
-    of these two ways. Or a compiled model counts its calls in an attribute, each value of which needs a graph of its own.
+    of these two ways. Or a compiled model counts its calls in an attribute, each value of which needs its own graph.
     Or compiled code is thrown away in each step.
 
     ## When to ignore it
@@ -206,8 +206,8 @@ def _growing(compiled: _Compiled) -> Iterator[Hit]:
         for node in (call, *grown) if grown else ():
             yield Hit(
                 node,
-                f"`{ast.unparse(grown[0].targets[0])}` grows each time that the loop comes round, and `{compiled.text}` is "
-                "compiled or captured anew for each size.",
+                f"`{ast.unparse(grown[0].targets[0])}` grows each time that the loop comes round, and `{compiled.text}` "
+                "is compiled or captured anew for each size.",
                 "medium",
                 0.7,
                 compiled.source,
@@ -251,8 +251,8 @@ def _counting(job: Job) -> Iterator[Hit]:
                 text = ast.unparse(node.target)
                 yield Hit(
                     node,
-                    f"`{text}` is a number of Python that changes with each call of the compiled model, which is compiled "
-                    "anew for each.",
+                    f"`{text}` is a number of Python that changes with each call of the compiled model, which is "
+                    "compiled anew for each.",
                     "medium",
                     0.7,
                     job.source,

@@ -62,8 +62,8 @@ class CudnnAutotune(Check):
         )
         yield Hit(
             found.node,
-            "`torch.backends.cudnn.benchmark = False` lets cuDNN guess how to convolve: if shapes stay the same, it can "
-            "search for the fastest way once.",
+            "`torch.backends.cudnn.benchmark = False` lets cuDNN guess how to convolve: if shapes stay the same, it "
+            "can search for the fastest way once.",
             "low",
             0.5,
             found.source,

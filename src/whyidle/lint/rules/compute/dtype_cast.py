@@ -43,7 +43,7 @@ class DtypeCast(Check):
             method = event.name.rpartition(".")[2]
             if method in _DTYPES:
                 self.turned.setdefault(event.receiver_text, []).append((_DTYPES[method], event))
-        elif event.where.reachable and event.where.guard in {"", "flag"} and _is_weight(event) and _multiplies(event):
+        elif event.where.reachable and event.where.guard != "data" and _is_weight(event) and _multiplies(event):
             yield Hit(
                 event.node,
                 f"`{ast.unparse(event.node)}` casts the layer's weights in every forward pass.",

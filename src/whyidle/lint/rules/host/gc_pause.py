@@ -38,8 +38,8 @@ class GcPause(Check):
             return
         yield Hit(
             event.node,
-            f"`{ast.unparse(event.node)}` runs {rhythm(event)}: it looks at every object of the process, and nothing is "
-            "launched meanwhile.",
+            f"`{ast.unparse(event.node)}` runs {rhythm(event)}: it looks at every object of the process, and nothing "
+            "is launched meanwhile.",
             severity(event.where),
             0.9 if event.where.guard == "" else 0.7,
             event.source,

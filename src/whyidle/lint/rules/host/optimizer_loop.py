@@ -249,9 +249,13 @@ def _operations(loop: ast.For, names: set[str]) -> set[str]:
                 found.add(ast.unparse(node.target).partition(".")[2] + " " + _SIGNS.get(type(node.op), "?") + "=")
             elif isinstance(node.target, ast.Name) and node.target.id in names:
                 found.add(_SIGNS.get(type(node.op), "?") + "=")
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in _ARITHMETIC | _FILLS and _names(node.func.value) & names:
-                found.add(node.func.attr)
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _ARITHMETIC | _FILLS
+            and _names(node.func.value) & names
+        ):
+            found.add(node.func.attr)
     return found
 
 

@@ -13,8 +13,8 @@ class PythonOverhead(Check):
     """A Python loop goes over the items of a batch on the GPU and works on one after the other.
 
     ## Why it costs time
-    Each operation on one item is a launch of its own: 5 to 10 us on the host for a kernel that may take two. For a batch
-    of 256 that is 256 times as many launches as for the whole batch at once, and the GPU waits for the host.
+    Each operation on one item is a launch of its own: 5 to 10 us on the host for a kernel that may take two. For a
+    batch of 256 that is 256 times as many launches as for the whole batch at once, and the GPU waits for the host.
 
     ## How we know
     The loop runs in each step, counts to the size of the batch, and what it indexes by its counter is a tensor on
