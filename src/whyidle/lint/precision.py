@@ -34,7 +34,7 @@ def is_thought_of(job: Job) -> bool:
 
 
 def is_sixteen_bit(job: Job) -> bool:
-    """Say whether the job computes in 16 bits for certain: under autocast, in such a model, by an option of a trainer."""
+    """Say whether the job certainly computes in 16 bits: under autocast, in such a model, by a trainer's option."""
     return any(event.where.autocast for event in job.events) or any(
         _asks_for_sixteen(event) for event in job.events if isinstance(event, Called)
     )

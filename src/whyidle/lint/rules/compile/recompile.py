@@ -202,12 +202,14 @@ def _growing(compiled: _Compiled) -> Iterator[Hit]:
     for call in calls:
         loops = [part for part in around(compiled.source, call) if isinstance(part, ast.For | ast.While)]
         given = {ast.unparse(value) for value in (*call.args, *(keyword.value for keyword in call.keywords))}
-        grown = [one for one in ast.walk(loops[-1]) if _grows(one, given)] if loops else []
+        grown = (
+            [one for one in ast.walk(loops[-1]) if isinstance(one, ast.Assign) and _grows(one, given)] if loops else []
+        )
         for node in (call, *grown) if grown else ():
             yield Hit(
                 node,
-                f"`{ast.unparse(grown[0].targets[0])}` grows each time that the loop comes round, and `{compiled.text}` "
-                "is compiled or captured anew for each size.",
+                f"`{ast.unparse(grown[0].targets[0])}` grows in each round of the loop, and `{compiled.text}` is "
+                "compiled or captured anew for each size.",
                 "medium",
                 0.7,
                 compiled.source,
@@ -219,9 +221,9 @@ def _growing(compiled: _Compiled) -> Iterator[Hit]:
             )
 
 
-def _grows(node: ast.AST, given: set[str]) -> bool:
+def _grows(node: ast.Assign, given: set[str]) -> bool:
     """Say whether a statement puts something to the end of a tensor which is given away: x = torch.cat([x, y])."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+    if not isinstance(node.value, ast.Call):
         return False
     target, call = ast.unparse(node.targets[0]), node.value
     if target not in given or ast.unparse(call.func).rpartition(".")[2] not in _JOINS or not call.args:

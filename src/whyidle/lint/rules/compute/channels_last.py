@@ -57,8 +57,8 @@ class ChannelsLast(Check):
             return
         yield Hit(
             made.node,
-            "Convolutions in 16 bits get their images as planes (NCHW): for the kernels of tensor cores they can have to "
-            "be converted in every step.",
+            "Convolutions in 16 bits get their images as planes (NCHW): for the kernels of tensor cores they can have "
+            "to be converted in every step.",
             "low",
             0.5,
             made.source,

@@ -61,8 +61,8 @@ class DtypeCast(Check):
                 first = turns[0][1]
                 yield Hit(
                     first.node,
-                    f"`{text}` is turned to {' and '.join(dict.fromkeys(dtype for dtype, _ in turns))} in every training "
-                    "step: all weights are read and written each time.",
+                    f"`{text}` is turned to {' and '.join(dict.fromkeys(dtype for dtype, _ in turns))} in every "
+                    "training step: all weights are read and written each time.",
                     "medium" if first.where.guard == "" else "low",
                     0.7,
                     first.source,
