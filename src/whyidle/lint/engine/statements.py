@@ -65,7 +65,9 @@ class Statements(Calls):
         kept = len(self.job.events)
         yes, _ = split(node, self._quiet(node))
         del self.job.events[kept:]
-        return Value("counter", every=yes.every) if yes.every != 1 else value
+        if yes.every != 1:
+            return Value("counter", every=yes.every)
+        return Value("counter", every=0) if yes.guard == "rare" else value
 
     def _quiet(self, node: ast.expr) -> Value:
         see, self.see = self.see, lambda event, job: None
@@ -304,6 +306,7 @@ class Statements(Calls):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
             self.bind(node.target, item)
+        self._forget_counters(node.body)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
         if kind in {LoopKind.STEP, LoopKind.UPDATE}:
@@ -312,6 +315,14 @@ class Statements(Calls):
         frame.where = outer
         frame.env = _merged(env, frame.env)
         self.body(node.orelse)
+
+    def _forget_counters(self, body: Sequence[ast.stmt]) -> None:
+        """Forget the numbers from which a loop counts on: `step` is 0 in its first round only."""
+        for node in within(body):
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name | ast.Attribute):
+                value = self.evaluate(node.target)
+                if value.known:
+                    self.bind(node.target, value.but(known=False, constant=None))
 
     def _taken(self, over: Value, outer: Where, inside: Where) -> None:
         use = self.loaders.get(id(over.loader)) if over.loader is not None else None

@@ -42,13 +42,14 @@ class ZeroGradFill(Check):
         if not event.where.reachable or event.where.guard == "data" or _CAPTURED.search(event.source.text):
             return
         owner = event.receiver_text or "optimizer"
-        by_keyword = any(keyword.arg == "set_to_none" for keyword in event.node.keywords)
+        spelled = next((keyword.value for keyword in event.node.keywords if keyword.arg == "set_to_none"), None)
+        literal = isinstance(spelled, ast.Constant)  # else an option whose default is False
         yield Hit(
             event.node,
             f"`{ast.unparse(event.node)}` fills the gradient of each parameter with zeros {rhythm(event)}, "
             "instead of dropping it.",
             "low",
-            0.7 if event.where.phase == "maybe" or event.where.guard else 0.9,
+            0.9 if literal and event.where.phase == "step" and not event.where.guard else 0.7,
             event.source,
             title="let zero_grad drop the gradients",
             change=f"{owner}.zero_grad()",
@@ -59,7 +60,7 @@ class ZeroGradFill(Check):
                 safe=not _READS_GRADIENTS.search(event.source.text),
                 note="gradients are None after it; a parameter without a gradient in a step is left as it is",
             )
-            if by_keyword
+            if literal
             else None,
         )
 

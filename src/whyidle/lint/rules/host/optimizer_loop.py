@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import function_around
 from whyidle.lint.events import Called, Event, Looped
 from whyidle.lint.job import Job
 from whyidle.lint.often import each_step, rhythm
@@ -48,7 +49,7 @@ class OptimizerLoop(Check):
             return
         if isinstance(event, Called) and event.name.startswith("torch.optim."):
             yield from self._built(event, job)
-        if isinstance(event, Looped) and event.parameters and isinstance(event.node, ast.For):
+        if isinstance(event, Looped) and isinstance(event.node, ast.For) and (event.parameters or _is_over_dict(event)):
             yield from self._loop(event, event.node)
 
     def _built(self, event: Called, job: Job) -> Iterator[Hit]:
@@ -228,6 +229,21 @@ def train(model, ema, loader):
         update_ema(list(ema.parameters()), list(model.parameters()), 0.999)
 """,
         ),
+    )
+
+
+def _is_over_dict(event: Looped) -> bool:
+    """Say whether the loop goes over a dict of parameters by name: `dict(model.named_parameters()).items()`."""
+    loop, function = event.node, function_around(event.source, event.node)
+    if not isinstance(loop, ast.For) or function is None or not isinstance(loop.iter, ast.Call):
+        return False
+    root = _root(loop.iter)
+    return any(
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == root
+        and "named_parameters()" in ast.unparse(node.value)
+        for node in ast.walk(function)
     )
 
 

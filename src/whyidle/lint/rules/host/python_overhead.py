@@ -4,9 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import function_around
 from whyidle.lint.events import Called, Event, Looped
 from whyidle.lint.job import Job
 from whyidle.lint.often import rhythm
+
+_CUTS = {"chunk", "split", "unbind", "tensor_split", "list", "tuple", "sorted"}
 
 
 class PythonOverhead(Check):
@@ -40,7 +43,7 @@ class PythonOverhead(Check):
             self.calls.append(event)
         if isinstance(event, Looped) and isinstance(event.node, ast.For) and event.where.inner:
             counter = _counter(event)
-            if counter and not _hands_on(event.node):
+            if counter and not _hands_on(event.node) and not _is_over_list(event):
                 self.loops.append((event, event.node, counter))
         yield from ()
 
@@ -173,6 +176,23 @@ def _counter(event: Looped) -> str:
         size.endswith((".size(0)", ".shape[0]")) or size.startswith("len(") or size in {"batch_size", "bsz", "bs", "B"}
     )
     return loop.target.id if sized else ""
+
+
+def _is_over_list(event: Looped) -> bool:
+    """Say whether the loop counts to the length of a list: of parts that a tensor was cut into, of outputs."""
+    loop, function = event.node, function_around(event.source, event.node)
+    measured = (
+        {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)} if isinstance(loop, ast.For) else set()
+    )
+    for node in ast.walk(function) if function is not None else ():
+        if isinstance(node, ast.Assign) and any(
+            isinstance(name, ast.Name) and name.id in measured for name in node.targets
+        ):
+            value = node.value
+            called = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+            if isinstance(value, ast.List | ast.ListComp | ast.Tuple) or called in _CUTS:
+                return True
+    return False
 
 
 def _hands_on(loop: ast.For) -> bool:
