@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.events import Called
+from whyidle.lint.events import Called, Stepped
 from whyidle.lint.job import Job
 from whyidle.model.finding import Severity
 
@@ -19,6 +19,7 @@ THOUGHT_OF = (
     "no_backward_sync",  # Lightning's Fabric
     "static_graph",  # which counts backward passes and does not bear to skip some
 )
+PASSES = (".backward", "torch.autograd.backward")
 REPLICATED = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
 SHARDED = (
     "torch.distributed.fsdp.FullyShardedDataParallel",
@@ -49,10 +50,11 @@ class AccumulationSync(Check):
 
     def end(self, job: Job) -> Iterator[Hit]:
         wrapped, sharded = job.calls(*REPLICATED), job.calls(*SHARDED)
-        passes = [call for call in job.calls(".backward", "torch.autograd.backward") if _accumulates(call)]
+        passes = [call for call in job.calls(*PASSES) if call.where.micro and _of_loss(call)]
+        passes += [call for step in job.steps() for call in _accumulating(step)]
         if not passes or not (wrapped or sharded) or job.gpu == "no":
             return
-        sources = {id(event.source): event.source for event in (*job.events,)}
+        sources = {id(event.source): event.source for event in job.events}
         if any(word in source.text for source in sources.values() for word in THOUGHT_OF):
             return
         always = any(call.where.guard == "" for call in wrapped)
@@ -172,10 +174,25 @@ def train(gen, dis, loader, g_opt, d_opt):
     )
 
 
-def _accumulates(call: Called) -> bool:
-    where = call.where
-    engine = call.receiver is not None and call.receiver.kind in {"module", "accelerator"}  # does it for its user
-    return where.micro and where.phase == "step" and where.work == "train" and where.often and not engine
+def _accumulating(step: Stepped) -> Iterator[Called]:
+    """Yield the backward passes of a training step that is followed by an update only now and then."""
+    updates = [call for call in step.calls if _is_update(call)]
+    if updates and all(call.where.update for call in updates):
+        yield from (call for call in step.calls if call.name in PASSES and not call.where.update and _of_loss(call))
+
+
+def _of_loss(call: Called) -> bool:
+    """Say whether this is autograd's backward pass, in each training step.
+
+    DeepSpeed's engine and accelerate's accelerator have one that exchanges gradients when it is time to.
+    """
+    where, receiver = call.where, call.receiver
+    told = receiver is not None and receiver.kind in {"module", "accelerator"}
+    return where.phase == "step" and where.work == "train" and where.often and not told
+
+
+def _is_update(call: Called) -> bool:
+    return call.name == ".step" and call.receiver is not None and call.receiver.kind in {"optimizer", "scaler"}
 
 
 def _hit(call: Called, wrapper: Literal["DDP", "FSDP"], severity: Severity) -> Hit:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.rules.around import Bindings, around, bindings, function_of
 from whyidle.lint.source import Source
 
 # What gives gradients as they are, only packed or scaled: a norm of them is another thing, and small.
@@ -49,10 +50,11 @@ class BucketOverlap(Check):
         words = {word.arg: ast.unparse(word.value).lower() for word in event.node.keywords}
         if any(word in words.get("group", "") for word in SLICES):
             return
-        function = _function(event.source, event.node)
-        if _is_hook(event.source, function) or not _are_gradients(event.node.args[0], _assigned(function)):
+        path = around(event.source.tree, event.node)
+        if not path or _is_hook(event.source, function_of(path)):
             return
-        yield self._hit(event, in_step, one_by_one=isinstance(event.node.args[0], ast.Attribute))
+        if _are_gradients(event.node.args[0], bindings(function_of(path))):
+            yield self._hit(event, in_step, one_by_one=isinstance(event.node.args[0], ast.Attribute))
 
     def _hit(self, event: Called, in_step: bool, one_by_one: bool) -> Hit:
         how = "one parameter after the other, " if one_by_one else ""
@@ -183,41 +185,15 @@ def train(model, loader, opt, tensor_parallel_group):
     )
 
 
-def _function(source: Source, node: ast.Call) -> ast.AST:
-    """Return the innermost function around a call, or the module."""
-    around: ast.AST = source.tree
-    for other in ast.walk(source.tree):
-        if isinstance(other, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            ends = other.end_lineno or other.lineno
-            if other.lineno <= node.lineno <= ends and other.lineno >= getattr(around, "lineno", 0):
-                around = other
-    return around
-
-
 def _is_hook(source: Source, function: ast.AST) -> bool:
+    """Say whether a function is one that the backward pass calls."""
     name = getattr(function, "name", "")
-    return any(
-        f"{register}({prefix}{name}" in source.text for register in HOOKS for prefix in ("", "self.", "lambda") if name
-    ) or isinstance(function, ast.Lambda)
+    if not name:
+        return isinstance(function, ast.Lambda)
+    return any(f"{register}({prefix}{name}" in source.text for register in HOOKS for prefix in ("", "self."))
 
 
-def _assigned(function: ast.AST) -> dict[str, list[ast.expr]]:
-    """Return what each name of a function is bound to, loops included."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            bound = [(target, node.value) for target in node.targets]
-        elif isinstance(node, ast.For | ast.comprehension):
-            bound = [(node.target, node.iter)]
-        else:
-            continue
-        for target, value in bound:
-            if isinstance(target, ast.Name):
-                found.setdefault(target.id, []).append(value)
-    return found
-
-
-def _are_gradients(node: ast.expr, names: dict[str, list[ast.expr]], seen: frozenset[str] = frozenset()) -> bool:
+def _are_gradients(node: ast.expr, names: Bindings, seen: frozenset[str] = frozenset()) -> bool:
     """Say whether an expression is made of gradients, whole ones."""
 
     def are(other: ast.expr) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job
-
-FULL = {"FULL_SHARD", "ShardingStrategy.FULL_SHARD"}
+from whyidle.lint.rules.around import bindings
 
 
 class FsdpInternodeShard(Check):
@@ -15,7 +14,7 @@ class FsdpInternodeShard(Check):
 
     ## Why it costs time
     With full sharding each layer's parameters are gathered from all GPUs, forward and backward. Within a node that goes
-    over NVLink; between nodes over a network that is about ten times slower. Hybrid sharding keeps a whole copy per
+    over NVLink, between nodes over a network that is much slower. Hybrid sharding keeps a whole copy per
     node and sends only gradients between nodes.
 
     ## How we know
@@ -32,13 +31,12 @@ class FsdpInternodeShard(Check):
     def end(self, job: Job) -> Iterator[Hit]:
         if job.gpu == "no":
             return
-        strategies = {ast.unparse(call.node): call for call in job.events if _is(call, "FSDPStrategy")}
         for call in job.events:
-            if not isinstance(call, Called) or not _is(call, "Trainer", "Fabric"):
+            if not isinstance(call, Called) or call.name.rpartition(".")[2] not in {"Trainer", "Fabric"}:
                 continue
             nodes = call.keywords.get("num_nodes")
             number = nodes.constant if nodes is not None and nodes.known else None
-            if isinstance(number, int) and number > 1 and _shards_fully(call, strategies):
+            if isinstance(number, int) and number > 1 and _shards_fully(call):
                 yield self._hit(call, number)
 
     def _hit(self, call: Called, nodes: int) -> Hit:
@@ -118,22 +116,17 @@ trainer = L.Trainer(devices=8, num_nodes=4, strategy=FSDPStrategy(sharding_strat
     )
 
 
-def _is(event: object, *names: str) -> bool:
-    return isinstance(event, Called) and event.name.rpartition(".")[2] in names
-
-
-def _shards_fully(call: Called, strategies: dict[str, object]) -> bool:
+def _shards_fully(call: Called) -> bool:
     """Say whether the strategy of a trainer is FSDP with full sharding, spelled out or by default."""
-    value = call.keywords.get("strategy")
-    if value is None:
+    strategy = next((word.value for word in call.node.keywords if word.arg == "strategy"), None)
+    if isinstance(strategy, ast.Name):
+        bound = bindings(call.source.tree).get(strategy.id, ())
+        strategy = bound[0] if len(bound) == 1 else None
+    if isinstance(strategy, ast.Constant):
+        return strategy.value == "fsdp"
+    if not isinstance(strategy, ast.Call) or ast.unparse(strategy.func).rpartition(".")[2] != "FSDPStrategy":
         return False
-    if value.known:
-        return value.constant == "fsdp"
-    made = strategies.get(ast.unparse(value.node)) if value.node is not None else None
-    if not isinstance(made, Called) or made.spread:
+    if any(word.arg is None for word in strategy.keywords):
         return False
-    written = next((word.value for word in made.node.keywords if word.arg == "sharding_strategy"), None)
-    if written is None:
-        return True
-    text = written.value if isinstance(written, ast.Constant) else ast.unparse(written)
-    return isinstance(text, str) and text in FULL
+    written = next((word.value for word in strategy.keywords if word.arg == "sharding_strategy"), None)
+    return written is None or ast.unparse(written).strip("'").rpartition(".")[2] == "FULL_SHARD"

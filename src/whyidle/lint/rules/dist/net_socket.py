@@ -6,6 +6,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Event, Set
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Remove, Repair
+from whyidle.lint.rules.around import around, is_conditional
 
 
 class NetSocket(Check):
@@ -13,7 +14,7 @@ class NetSocket(Check):
 
     ## Why it costs time
     With `NCCL_IB_DISABLE=1` or `NCCL_NET=Socket` collectives between nodes go through TCP and the host's memory: a
-    tenth of what InfiniBand or RoCE with GPUDirect carries.
+    fraction of what InfiniBand or RoCE with GPUDirect carries.
 
     ## How we know
     The program sets the variable itself, on every machine that it runs on. Whether it runs on several machines, and
@@ -32,7 +33,7 @@ class NetSocket(Check):
         sockets = (event.name == "os.environ.NCCL_IB_DISABLE" and value not in {"", "0"}) or (
             event.name == "os.environ.NCCL_NET" and value == "socket"
         )
-        if not sockets or event.where.guard or job.gpu == "no":
+        if not sockets or job.gpu == "no" or is_conditional(around(event.source.tree, event.node)):
             return
         yield Hit(
             node=event.node,

@@ -6,14 +6,15 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Event, Set
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Remove, Repair
+from whyidle.lint.rules.around import around, is_conditional
 
 
 class P2pDisabled(Check):
     """GPUs of one machine are forbidden to copy to each other directly.
 
     ## Why it costs time
-    With `NCCL_P2P_DISABLE=1` (or `NCCL_P2P_LEVEL=LOC`) NCCL stages everything in the host's memory. Over NVLink a
-    collective would be ten times as fast, over a shared PCIe switch about twice.
+    With `NCCL_P2P_DISABLE=1` (or `NCCL_P2P_LEVEL=LOC`) NCCL stages everything in the host's memory, though NVLink
+    carries many times as much, and a shared PCIe switch more, too.
 
     ## How we know
     The program sets the variable to this value itself, whatever machine it runs on. Which links the GPUs have cannot be
@@ -33,7 +34,7 @@ class P2pDisabled(Check):
         disabled = (event.name == "os.environ.NCCL_P2P_DISABLE" and value not in {"", "0"}) or (
             event.name == "os.environ.NCCL_P2P_LEVEL" and value in {"LOC", "0"}
         )
-        if not disabled or event.where.guard or job.gpu == "no":
+        if not disabled or job.gpu == "no" or is_conditional(around(event.source.tree, event.node)):
             return
         yield Hit(
             node=event.node,

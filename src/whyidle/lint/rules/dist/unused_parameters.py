@@ -24,7 +24,7 @@ class UnusedParameters(Check):
 
     ## Why it costs time
     After each forward pass the host walks the whole graph to find parameters that will get no gradient. That is time in
-    which it queues nothing, and grows with the model: a few percent of a step is usual where the host is the limit.
+    which it queues nothing, and it grows with the number of operations: it counts where the host is the limit.
 
     ## How we know
     `find_unused_parameters=True` is spelled out. Whether some parameters really go without a gradient cannot be seen in

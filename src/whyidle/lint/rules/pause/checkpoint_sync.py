@@ -36,7 +36,7 @@ class CheckpointSync(Check):
     cost = "pause"
     sees = (Called,)
 
-    def see(self, event: Event, job: Job) -> Iterator[Hit]:
+    def see(self, event: Event, _: Job) -> Iterator[Hit]:
         assert isinstance(event, Called)
         where = event.where
         if event.name in SAVES or event.name in METHODS:
@@ -56,7 +56,7 @@ class CheckpointSync(Check):
                 severity="medium",
                 confidence=0.9,
                 title="save every so many minutes of work",
-                change=f"if (step + 1) % 1000 == 0:  # so that a save takes a few percent of the time between two\n    {call}",
+                change=f"if (step + 1) % 1000 == 0:\n    {call}",
                 risk="up to so many steps are lost in a crash",
             )
         elif where.guard in {"", "rare"} and 1 < where.every < OFTEN:
@@ -64,7 +64,9 @@ class CheckpointSync(Check):
 
     def _by_setting(self, event: Called, name: str, total: str) -> Iterator[Hit]:
         """Yield a finding for a trainer's setting of steps between two saves."""
-        value, steps = event.keywords.get(name), event.keywords.get(total)
+        value, steps, by = (event.keywords.get(one) for one in (name, total, "save_strategy"))
+        if by is not None and by.constant != "steps":
+            return
         every = value.constant if value is not None and value.known else None
         if steps is not None and isinstance(steps.constant, int) and 0 < steps.constant < DEMO:
             return
