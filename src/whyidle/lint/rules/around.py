@@ -34,13 +34,19 @@ def function_of(path: Sequence[ast.AST]) -> ast.AST:
     return next((node for node in reversed(path) if isinstance(node, FUNCTIONS)), path[0])
 
 
-def is_conditional(path: Sequence[ast.AST]) -> bool:
-    """Say whether a condition or a failure stands around a node; not `if __name__ == "__main__"`."""
-    return any(
-        isinstance(node, ast.IfExp | ast.ExceptHandler | ast.Match)
-        or (isinstance(node, ast.If) and "__name__" not in ast.unparse(node.test))
-        for node in path
-    )
+def condition(path: Sequence[ast.AST]) -> str:
+    """Return the condition that stands next around a node, as the source spells it; "" where none does.
+
+    `if __name__ == "__main__"` is none.
+    """
+    for node in reversed(path):
+        if isinstance(node, ast.If | ast.IfExp) and "__name__" not in (text := ast.unparse(node.test)):
+            return text
+        if isinstance(node, ast.ExceptHandler):
+            return ast.unparse(node.type) if node.type is not None else "an error"
+        if isinstance(node, ast.Match):
+            return ast.unparse(node.subject)
+    return ""
 
 
 def names_in(target: ast.AST) -> Iterator[str]:

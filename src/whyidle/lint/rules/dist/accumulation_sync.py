@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -19,6 +20,7 @@ THOUGHT_OF = (
     "no_backward_sync",  # Lightning's Fabric
     "static_graph",  # which counts backward passes and does not bear to skip some
 )
+ACCUMULATES = re.compile(r"accum|micro_?steps", re.IGNORECASE)  # settings: steps between two updates
 PASSES = (".backward", "torch.autograd.backward")
 REPLICATED = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
 SHARDED = (
@@ -49,7 +51,7 @@ class AccumulationSync(Check):
     cost = "network"
 
     def end(self, job: Job) -> Iterator[Hit]:
-        wrapped, sharded = job.calls(*REPLICATED), job.calls(*SHARDED)
+        wrapped, sharded = _wrapping(job, *REPLICATED), _wrapping(job, *SHARDED)
         passes = [call for call in job.calls(*PASSES) if call.where.micro and _of_loss(call)]
         passes += [call for step in job.steps() for call in _accumulating(step)]
         if not passes or not (wrapped or sharded) or job.gpu == "no":
@@ -57,9 +59,12 @@ class AccumulationSync(Check):
         sources = {id(event.source): event.source for event in job.events}
         if any(word in source.text for source in sources.values() for word in THOUGHT_OF):
             return
-        always = any(call.where.guard == "" for call in wrapped)
+        once = [name for name, value in job.defaults.items() if ACCUMULATES.search(name) and value.constant == 1]
+        always = any(call.where.guard == "" for call in wrapped) and not once
         for call in passes:
-            yield _hit(call, "DDP" if wrapped else "FSDP", "medium" if always and call.where.guard == "" else "low")
+            # a loop of micro-steps stands there for a reason; how many batches a setting adds up is not known
+            severity: Severity = "medium" if always and call.where.micro and call.where.guard == "" else "low"
+            yield _hit(call, "DDP" if wrapped else "FSDP", severity, f", when `{once[0]}` is over 1" if once else "")
 
     cases = (
         Invalid(
@@ -174,6 +179,12 @@ def train(gen, dis, loader, g_opt, d_opt):
     )
 
 
+def _wrapping(job: Job, *names: str) -> list[Called]:
+    """Return the calls that wrap a model; a call of the wrapped model has the same name."""
+    calls = [call for call in job.calls(*names) if call.where.guard not in {"rare", "error"}]
+    return [call for call in calls if call.result.kind != "tensor" and call.where.phase != "step"]
+
+
 def _accumulating(step: Stepped) -> Iterator[Called]:
     """Yield the backward passes of a training step that is followed by an update only now and then."""
     updates = [call for call in step.calls if _is_update(call)]
@@ -195,11 +206,11 @@ def _is_update(call: Called) -> bool:
     return call.name == ".step" and call.receiver is not None and call.receiver.kind in {"optimizer", "scaler"}
 
 
-def _hit(call: Called, wrapper: Literal["DDP", "FSDP"], severity: Severity) -> Hit:
+def _hit(call: Called, wrapper: Literal["DDP", "FSDP"], severity: Severity, when: str) -> Hit:
     return Hit(
         node=call.node,
-        message=f"{wrapper} exchanges gradients in each of several backward passes before one optimizer step: once "
-        "would do.",
+        message=f"{wrapper} exchanges gradients in each of several backward passes before one optimizer step{when}: "
+        "once would do.",
         severity=severity if wrapper == "DDP" else "low",
         confidence=0.7 if wrapper == "DDP" else 0.5,
         source=call.source,

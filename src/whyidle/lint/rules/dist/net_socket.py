@@ -6,7 +6,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Event, Set
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Remove, Repair
-from whyidle.lint.rules.around import around, is_conditional
+from whyidle.lint.rules.around import around, condition
 
 
 class NetSocket(Check):
@@ -33,7 +33,7 @@ class NetSocket(Check):
         sockets = (event.name == "os.environ.NCCL_IB_DISABLE" and value not in {"", "0"}) or (
             event.name == "os.environ.NCCL_NET" and value == "socket"
         )
-        if not sockets or job.gpu == "no" or is_conditional(around(event.source.tree, event.node)):
+        if not sockets or job.gpu == "no" or condition(around(event.source.tree, event.node)):
             return
         yield Hit(
             node=event.node,
