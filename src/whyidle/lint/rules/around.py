@@ -39,9 +39,10 @@ def condition(path: Sequence[ast.AST]) -> str:
 
     `if __name__ == "__main__"` is none.
     """
-    for node in reversed(path):
+    for node, inner in zip(reversed(path), (None, *reversed(path)), strict=False):
         if isinstance(node, ast.If | ast.IfExp) and "__name__" not in (text := ast.unparse(node.test)):
-            return text
+            otherwise = isinstance(node, ast.If) and inner in node.orelse
+            return f"not ({text})" if otherwise else text
         if isinstance(node, ast.ExceptHandler):
             return ast.unparse(node.type) if node.type is not None else "an error"
         if isinstance(node, ast.Match):

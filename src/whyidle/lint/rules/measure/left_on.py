@@ -124,7 +124,7 @@ class LeftOn(Check):
         name = event.name.rpartition(".")[2] or event.name
         yield Hit(
             node=event.node,
-            message=f"When `{when}` holds: {tool.does[0].lower()}{tool.does[1:]}" if when else tool.does,
+            message=f"{tool.does.removesuffix('.')}, when `{when}` holds." if when else tool.does,
             severity="low" if flag else tool.severity,
             confidence=0.5 if flag else 0.9,
             source=event.source,
