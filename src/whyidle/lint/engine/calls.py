@@ -136,11 +136,11 @@ class Calls(Expressions):
         if function.kind == "module" and isinstance(definition, Definition) and definition.kind == "function":
             bound = function.items[0] if function.items else None
             return True, _of_network(self.invoke(definition, call.args, call.keywords, call.node, bound), function)
-        if function.kind in {"module", "instance"} and isinstance(definition, Definition):
+        if function.kind in {"module", "instance", "scaler"} and isinstance(definition, Definition):
             method = self.method(definition, "forward" if function.kind == "module" else "__call__")
             if method is not None:
                 result = self.invoke(method, call.args, call.keywords, call.node, function)
-                if function.kind == "instance":
+                if function.kind != "module":
                     return True, result
                 return True, _of_network(result, function)
         return False, UNKNOWN
