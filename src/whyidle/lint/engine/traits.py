@@ -1,0 +1,163 @@
+"""Which code trains: where a backward pass or an optimizer's step is, by itself or in what it calls."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias, cast
+
+from whyidle.lint.engine.knowledge import STEP_METHODS
+from whyidle.lint.project import Definition, Module, Project
+
+_OPTIMIZER = re.compile(r"opt|optim|scaler|engine|trainer|^(d|g)_?step", re.IGNORECASE)
+_NOT_OPTIMIZER = re.compile(r"sched|^lr|env|prof|simul", re.IGNORECASE)
+Parts: TypeAlias = tuple[list[ast.Call], list[ast.For | ast.AsyncFor | ast.While]]
+Question: TypeAlias = Literal["trains", "steps", "loops"]
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield nodes and all below them, but not what functions and classes defined there hold."""
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, _FUNCTIONS):
+            continue
+        for name in node._fields:  # as ast.iter_child_nodes does, in half its time
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                stack.extend([one for one in value if isinstance(one, ast.AST)])
+            elif isinstance(value, ast.AST) and value._fields:
+                stack.append(value)
+
+
+def last_name(node: ast.expr) -> str:
+    """Return the last part of a dotted name: `self.optimizer` is "optimizer"; of `x[0]` and calls that of what is."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
+    if isinstance(node, ast.Call):
+        return last_name(node.func)
+    return ""
+
+
+def is_backward(call: ast.Call) -> bool:
+    """Say whether a call is a backward pass."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr in {"backward", "manual_backward"}:
+        return True
+    name = last_name(call.func)
+    return "scaler" in name.lower() and len(call.args) >= 2  # timm's and MAE's: scaler(loss, optimizer, …)
+
+
+def is_optimizer_step(call: ast.Call) -> bool:
+    """Say whether a call is an optimizer's step."""
+    if not isinstance(call.func, ast.Attribute):
+        return "scaler" in last_name(call.func).lower() and len(call.args) >= 2
+    if call.func.attr == "optimizer_step":
+        return True
+    if call.func.attr != "step":
+        return False
+    receiver = last_name(call.func.value)
+    if _NOT_OPTIMIZER.search(receiver):
+        return False
+    return bool(_OPTIMIZER.search(receiver)) or receiver in {"model", "self"} or (len(receiver) <= 2 and not call.args)
+
+
+class Traits:
+    """Answers what trains, for blocks of a project: the body of a loop, a function, a module. Each is asked once."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        """Say whether there is a backward pass or an optimizer's step, here or in a function called from here."""
+        return self._answer("trains", block, module)
+
+    def steps(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        """Say whether an optimizer steps here, outside of loops that train themselves."""
+        return self._answer("steps", block, module)
+
+    def has_training_loop(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        """Say whether a loop that trains stands here, or in a function called from here."""
+        return self._answer("loops", block, module)
+
+    def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
+        key = (question, id(block))
+        if key not in module.asked:
+            module.asked[key] = False  # for functions that call each other in a circle
+            ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
+            module.asked[key] = ask(block, module)
+        return bool(module.asked[key])
+
+    def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, _ = self.parts(block, module)
+        return any(is_backward(call) or is_optimizer_step(call) for call in calls) or any(
+            self._in_callee("trains", call, module) for call in calls
+        )
+
+    def _steps(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, loops = self.parts(block, module)
+        apart = {
+            id(call) for loop in loops if self.trains(loop.body, module) for call in self.parts(loop.body, module)[0]
+        }
+        return any(
+            is_optimizer_step(call) or self._in_callee("steps", call, module) for call in calls if id(call) not in apart
+        )
+
+    def _loops(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, loops = self.parts(block, module)
+        return any(self.trains(loop.body, module) for loop in loops) or any(
+            self._in_callee("loops", call, module) for call in calls
+        )
+
+    def _in_callee(self, question: Question, call: ast.Call, module: Module) -> bool:
+        callees = self.callees(call, module)
+        if not callees and question == "trains" and isinstance(call.func, ast.Attribute):
+            return call.func.attr in STEP_METHODS
+        return any(self._answer(question, one.node.body, one.module) for one in callees)
+
+    def parts(self, block: Sequence[ast.stmt], module: Module) -> Parts:
+        """Return the calls and the loops in a block, at whatever depth."""
+        key = ("parts", id(block))
+        if key not in module.asked:
+            nodes = list(within(block))
+            module.asked[key] = (
+                [node for node in nodes if isinstance(node, ast.Call)],
+                [node for node in nodes if isinstance(node, _LOOPS)],
+            )
+        return cast("Parts", module.asked[key])
+
+    def callees(self, call: ast.Call, module: Module) -> tuple[Definition, ...]:
+        """Return the functions of the project that a call may mean, by its name."""
+        key = ("callees", id(call))
+        if key not in module.asked:
+            module.asked[key] = tuple(self._meant(call.func, module))
+        return cast("tuple[Definition, ...]", module.asked[key])
+
+    def _meant(self, function: ast.expr, module: Module) -> Iterator[Definition]:
+        if isinstance(function, ast.Name):
+            found = self._project.member(module, function.id)
+            if isinstance(found, Definition) and found.kind == "function":
+                yield found
+            elif found is None:
+                yield from (one for one in module.functions if one.name == function.id and one.owner is None)
+        elif isinstance(function, ast.Attribute):
+            base = function.value
+            if isinstance(base, ast.Name) and base.id in module.imports:
+                found = self._project.find(f"{module.imports[base.id]}.{function.attr}", module)
+                if isinstance(found, Definition) and found.kind == "function":
+                    yield found
+            elif isinstance(base, ast.Name) and base.id == "self":
+                yield from module.by_method(function.attr)[:2]
+            elif function.attr not in _COMMON:
+                yield from module.by_method(function.attr)[:1]
+
+
+_COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything
