@@ -25,6 +25,7 @@ class File:
     name: str  # as reports call it
     root: Path  # of the project, below which its imports lie
     named: bool = False  # by the user, not found in a folder
+    given: bytes | None = None  # what it holds, where that is not on the disk
 
     @property
     def module(self) -> str:
@@ -38,6 +39,8 @@ class File:
 
     def read(self) -> Source | Unread:
         """Return what is in it."""
+        if self.given is not None:
+            return parsed(self.given, self.path, self.name, self.module)
         try:
             with self.path.open("rb") as stream:
                 data = stream.read(largest(self.path) + 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from whyidle.lint.base import Check, Hit
 from whyidle.lint.checks import all_checks
-from whyidle.lint.engine import follow
+from whyidle.lint.engine import concerned, follow
 from whyidle.lint.events import Event
 from whyidle.lint.source import Source, cell_words, lines_of
 from whyidle.lint.suppressed import ALL, FILE, is_ignored
@@ -67,7 +67,7 @@ def linted(
     Raises:
         RecursionError: for code that nests deeper than we follow.
     """
-    if source.ignored.get(FILE) == ALL and FILE in source.ignored:
+    if source.ignored.get(FILE) == ALL or not concerned(source.text):
         return []
     found = []
     for check, hit in hits(source, project, checks):

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 from whyidle.lint import notebook
-from whyidle.lint.source import Source, Unread, cell_of, cell_words
+from whyidle.lint.source import Source, Unread, cell_of
 from whyidle.lint.suppressed import ignored_in
 
 # A file over this is data, whatever its name says; notebooks hold pictures, too. (judgement)
@@ -74,8 +74,7 @@ def _notebook(data: bytes, path: Path, name: str, module: str) -> Source | Unrea
         return Unread(name, "is not utf-8, as notebooks are")
     tree = _tree(opened.text, name)
     if isinstance(tree, Unread):
-        place = cell_of(opened.cells, tree.line or 0)
-        return tree if place is None else Unread(name, f"{cell_words(place)}: {tree.reason}", tree.line)
+        return Unread(name, tree.reason, tree.line, cell_of(opened.cells, tree.line or 0))
     ignored = ignored_in(opened.text)
     return Source(path, name, opened.text, tree, module, opened.cells, "\n", bom, "utf-8", ignored)
 

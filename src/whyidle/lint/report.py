@@ -40,7 +40,7 @@ def report_of(outcomes: Sequence[Outcome], locked: Sequence[Unread] = ()) -> Rep
         RunInfo(evidence, _ignored(unread)),
         Summary(verdict(findings, len(read)), source=source),
         findings,
-        warnings=tuple(map(said_of, unread)),
+        warnings=tuple(f"{one.name}: {one.why}" for one in unread),
         judged=bool(read),
     )
 
@@ -72,12 +72,6 @@ def place(finding: Finding) -> tuple[str, int | None]:
     return finding.locations[0].file, finding.locations[0].line
 
 
-def said_of(unread: Unread) -> str:
-    """Return what a person is told of a file that could not be parsed."""
-    at = f":{unread.line}" if unread.line else ""
-    return f"{unread.name}{at}: {unread.reason}"
-
-
 def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
@@ -87,4 +81,4 @@ def _ignored(unread: Sequence[Unread]) -> tuple[Ignored, ...]:
         return ()
     from whyidle.model.evidence import Ignored  # noqa: PLC0415 - which imports numpy
 
-    return tuple(Ignored(one.name, one.reason) for one in unread)
+    return tuple(Ignored(one.name, one.why) for one in unread)

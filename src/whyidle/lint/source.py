@@ -58,3 +58,10 @@ class Unread:
     name: str
     reason: str
     line: int | None = None
+    cell: tuple[int, int] | None = None  # of a notebook: the cell, and the line in it
+
+    @property
+    def why(self) -> str:
+        """Return the reason with the place, as a person says it."""
+        at = cell_words(self.cell) if self.cell else f"line {self.line}" if self.line else ""
+        return f"{at}: {self.reason}" if at else self.reason

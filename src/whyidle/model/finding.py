@@ -148,10 +148,10 @@ WATCH: Final = "whyidle run -- python train.py"
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What `whyidle lint --fix` can do about it by itself."""
+    """That `whyidle lint --fix` can make a change by itself. Safe: results stay the same, or differ only as noted."""
 
-    safe: bool  # results stay the same, or differ only as `note` says
-    note: str = ""
+    safe: bool
+    note: str = ""  # what else changes by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Fix:
     risk: str = ""
     edits: tuple[Edit, ...] = ()
     predicted: Predicted | None = None  # None: report.prediction says why
-    patch: Patch | None = None  # of source: None where a person has to do it
+    patch: Patch | None = None  # None: a person has to make it
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,13 +318,13 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """The source code that was judged."""
+    """How much source was linted."""
 
     files: int
     lines: int
-    unread: int = 0  # files that could not be parsed: run.ignored names them
+    unread: int = 0  # files that could not be parsed
     notebooks: int = 0  # of the files
-    fixable: int = 0  # findings that `--fix` mends
+    fixable: int = 0  # findings with a patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +369,7 @@ class Summary:
     curve_interval_s: float | None = None  # between two samples, median
     curve_idle_share: float | None = None  # of them: the mean utilization is the rest
     curve_known_share: float | None = None  # of the time that was sampled: a utilization was told
-    source: SourceSummary | None = None  # of source code: all else is then unknown
+    source: SourceSummary | None = None  # of `whyidle lint`; None where a recording was judged
 
     @property
     def telling(self) -> bool:
