@@ -127,6 +127,7 @@ def finding(check: type[Check], hit: Hit, source: Source) -> Finding:
         lost_share=None,
         locations=tuple(location(node, source) for node in (hit.node, *hit.also)),
         fixes=(fix,) if hit.title or patch else (),
+        evidence="source",
     )
 
 

@@ -13,11 +13,13 @@ from dataclasses import replace
 from whyidle.lint.source import Source
 from whyidle.measure import Measured
 from whyidle.model.evidence import Run
-from whyidle.model.finding import Finding, Report
+from whyidle.model.finding import Finding, Report, Severity
 from whyidle.proof import rule, settings, sites, waits
 from whyidle.proof.recording import Recording
 from whyidle.proof.spots import Spots
 from whyidle.proof.waits import Suspect
+
+ORDER: tuple[Severity, ...] = ("high", "medium", "low")
 
 
 def weighed(
@@ -62,6 +64,18 @@ def with_source(report: Report, found: Sequence[Finding]) -> Report:
     behind = tuple(replace(one, severity="low") for one in new)
     clear = tuple(one for one in found if one.evidence == "cleared")
     return replace(report, findings=(*joined, *behind), cleared=(*report.cleared, *clear))
+
+
+def against(found: Report, weighed_: Sequence[Finding], run: Report) -> Report:
+    """Return a report on source with what a run says of it: what it confirms first, what it clears apart."""
+    kept = [one for one in weighed_ if one.evidence != "cleared"]
+    clear = tuple(one for one in weighed_ if one.evidence == "cleared")
+    kept.sort(key=lambda one: (one.evidence != "confirmed", ORDER.index(one.severity), -(one.lost_share or 0.0)))
+    sure = sum(one.evidence == "confirmed" for one in kept)
+    said = f"A run of it confirms {sure} of {len(weighed_)} and clears {len(clear)}." if weighed_ else ""
+    warnings = found.warnings if run.judged else (*found.warnings, f"the run says little: {run.summary.verdict}")
+    summary = replace(found.summary, verdict=" ".join(filter(None, (found.summary.verdict, said))))
+    return replace(found, summary=summary, findings=tuple(kept), cleared=clear, warnings=warnings)
 
 
 def at_lines(finding: Finding, lines: Sequence[Finding]) -> Finding:
