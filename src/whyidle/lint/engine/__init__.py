@@ -43,7 +43,7 @@ def follow(source: Source, project: Project, see: Callable[[Event, Job], None]) 
     job.frameworks = frozenset(
         name for name in _FRAMEWORKS if any(v.split(".")[0] == name for v in module.imports.values())
     )
-    job.trains = any(engine.traits.trains(one.node.body, module, one.owner) for one in module.functions)
+    job.trains = any(engine.traits.trains(one.node.body, module) for one in module.functions)
     job.trains = job.trains or engine.traits.trains(source.tree.body, module)
     engine.globals[id(module)] = engine.frame.env
     engine.body(source.tree.body)
@@ -74,12 +74,12 @@ def _entry(engine: Statements, one: Definition) -> Where:
     if name in knowledge.EVAL_METHODS and one.owner is not None and name.endswith("_step"):
         return Where("step", "eval")
     if name in knowledge.STEP_METHODS and one.owner is not None:
-        loops = engine.traits.has_training_loop(one.node.body, one.module, one.owner)
+        loops = engine.traits.has_training_loop(one.node.body, one.module)
         return Where() if loops else Where("step", "train")
     if network and name == "forward":
         return Where("step", "train")
-    if engine.traits.trains(one.node.body, one.module, one.owner):
-        loops = engine.traits.has_training_loop(one.node.body, one.module, one.owner)
+    if engine.traits.trains(one.node.body, one.module):
+        loops = engine.traits.has_training_loop(one.node.body, one.module)
         return Where() if loops else Where("step", "train")
     if name in {"main", "__init__"}:
         return Where()

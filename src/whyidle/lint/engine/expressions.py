@@ -156,10 +156,9 @@ class Expressions(State):
 
     def binary(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
-        if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant | ast.JoinedStr):
-            if isinstance(left.constant, str) or isinstance(node.left, ast.JoinedStr):
-                self.show(node, right, "%")
-                return PLAIN
+        if isinstance(node.op, ast.Mod) and (isinstance(left.constant, str) or _is_text(node.left)):
+            self.show(node, right, "%")
+            return PLAIN
         for value in (left, right):
             if value.kind == "tensor":
                 other = right if value is left else left
@@ -365,6 +364,13 @@ def _combined(tensor: Value, other: Value) -> Value:
     elif "assumed" in (tensor.place, other.place if other.kind == "tensor" else ""):
         result = result.but(place="assumed")
     return result.but(is_batch=False, items=None, fields=None, loader=None)
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Say whether an expression is text by how it is spelled: "%10s" * 2 + "%8.4g"."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+        return _is_text(node.left) or _is_text(node.right)
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _period(value: Value) -> int:
