@@ -21,6 +21,7 @@ _COUNTED = "the count is kept on the GPU and is the same number"
 _ROUNDED = "the sum is kept on the GPU in float32: it differs from the sixth digit on"
 _ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
 _NO_FLOAT64 = re.compile(r"\bmps\b")
+_ANY_DEVICE = re.compile(r"\b(accelerate|accelerator|lightning|fabric)\b")  # may choose one without float64
 _COMPARISONS = {"eq", "ne", "gt", "ge", "lt", "le", "equal", "isin"}
 
 
@@ -49,10 +50,11 @@ def accumulated(read: ast.expr, source: Source) -> Repair | None:
         return None
     if kind is None or places is None or ("inference_mode" in source.text and len(sums) > 1):
         return None
+    known = "cuda" in source.text and not _ANY_DEVICE.search(source.text)
     exact = kind == "int" or not _NO_FLOAT64.search(source.text)
     changes: list[Change] = [Replace(node, _kept(node, source, kind, exact)) for node in _reads(sums)]
     changes += [Insert(place, f"{name} = {kind}({name})") for place in places]
-    return Repair(tuple(changes), safe=exact and "cuda" in source.text, note=_note(sums, kind, exact))
+    return Repair(tuple(changes), safe=kind == "int" or (exact and known), note=_note(sums, kind, exact))
 
 
 def _note(sums: Sequence[Mention], kind: str, exact: bool) -> str:
@@ -149,7 +151,7 @@ def _kind(others: Sequence[Mention], sums: Sequence[Mention]) -> str | None:
     tensors = [tensor for read in _reads(sums) if (tensor := _tensor(read)) is not None]
     if any(isinstance(use.node.ctx, ast.Store) and isinstance(_stored(use), float) for use in others):
         return "float"
-    if all("loss" in ast.unparse(tensor).lower() for tensor in tensors):
+    if all("loss" in (use.node.id + ast.unparse(tensor)).lower() for use, tensor in zip(sums, tensors, strict=True)):
         return "float"
     plain = all(isinstance(use.statement, ast.AugAssign) and use.statement.value in set(_reads([use])) for use in sums)
     return "int" if plain and all(_is_count(tensor) for tensor in tensors) else None
