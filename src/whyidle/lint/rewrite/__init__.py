@@ -39,7 +39,10 @@ def rewrite(text: str, repairs: Sequence[Repair]) -> Rewritten:
         except Refused as refused:
             skipped.append((repair, str(refused)))
             continue
-        if free(new, (splice for _, splices in chosen for splice in splices)):
+        new = [splice for splice in new if splice.start < splice.end or splice.code]
+        if not new:
+            skipped.append((repair, "it is done already"))
+        elif free(new, (splice for _, splices in chosen for splice in splices)):
             chosen.append((repair, new))
         else:
             skipped.append((repair, "another fix changes the same place"))
