@@ -206,13 +206,14 @@ class Expressions(State):
         if isinstance(operator, ast.Is | ast.IsNot):
             return self._is(node, values)
         if isinstance(operator, ast.In | ast.NotIn):
-            if any(value.kind == "tensor" and value.place != "unknown" for value in values[1:2]):
+            if values[1].on_device and not isinstance(values[0].constant, str):
                 self.emit(Tested(node=node, value=values[1], how="any", **self.place))  # type: ignore[arg-type]
             if all(value.kind == "settings" or value.known for value in values):
                 return Value("settings")
             return PLAIN
         tensors = [value for value in values if value.kind == "tensor"]
-        if tensors:
+        texts = any(value.known and isinstance(value.constant, str) for value in values)
+        if tensors and not texts:  # what is held against a text is none
             result = tensors[0]
             for value in tensors[1:]:
                 result = join(result, value)

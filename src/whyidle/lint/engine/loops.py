@@ -51,6 +51,17 @@ class LoopKind(Enum):
         return replace(fresh, update=self is LoopKind.UPDATE)
 
 
+def steps_environment(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Say whether a loop steps an environment of reinforcement learning."""
+    return any(
+        isinstance(one, ast.Call)
+        and isinstance(one.func, ast.Attribute)
+        and one.func.attr == "step"
+        and re.search(r"(^|_)envs?(_|$)|environment", last_name(one.func.value), re.IGNORECASE)
+        for one in within(node.body)
+    )
+
+
 def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: Value) -> LoopKind:
     """Return what goes round in a loop."""
     frame = engine.frame
@@ -83,8 +94,7 @@ def _takes_a_batch(node: ast.For | ast.AsyncFor | ast.While, over: Value) -> boo
 
 def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, where: Where) -> LoopKind:
     calls = [one for one in within(node.body) if isinstance(one, ast.Call)]
-    steps = (one.func for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == "step")
-    if any(re.search(r"(^|_)envs?(_|$)|environment", last_name(one.value), re.IGNORECASE) for one in steps):
+    if steps_environment(node):
         return LoopKind.ROLLOUT
     if over.kind == "loader":
         return LoopKind.EVAL

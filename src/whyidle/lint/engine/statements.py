@@ -11,7 +11,7 @@ from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
 from whyidle.lint.engine.guards import ALWAYS, Condition, ends, fails, split
 from whyidle.lint.engine.guess import named, of_parameter
-from whyidle.lint.engine.loops import LoopKind, kind_of
+from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, Frame
 from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
@@ -299,6 +299,8 @@ class Statements(Calls):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
+        if kind is LoopKind.STEP and steps_environment(node):
+            self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))  # type: ignore[arg-type]
         self._taken(over, outer, frame.where)
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
@@ -307,7 +309,7 @@ class Statements(Calls):
             self.bind(node.target, item)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
-        if kind is LoopKind.STEP:
+        if kind in {LoopKind.STEP, LoopKind.UPDATE}:
             calls = tuple(event for event in self.job.events[first:] if isinstance(event, Called))
             self.emit(Stepped(node=node, calls=calls, loop=node, **self.place))  # type: ignore[arg-type]
         frame.where = outer

@@ -119,8 +119,9 @@ class Traits:
 
     def _in_callee(self, question: Question, call: ast.Call, module: Module) -> bool:
         callees = self.callees(call, module)
-        if not callees and question == "trains" and isinstance(call.func, ast.Attribute):
-            return call.func.attr in STEP_METHODS
+        if question == "trains" and isinstance(call.func, ast.Attribute) and call.func.attr in STEP_METHODS:
+            if not callees or last_name(call.func.value) != "self":
+                return True
         return any(self._answer(question, one.node.body, one.module) for one in callees)
 
     def parts(self, block: Sequence[ast.stmt], module: Module) -> Parts:
@@ -138,7 +139,11 @@ class Traits:
         """Return the functions of the project that a call may mean, by its name."""
         key = ("callees", id(call))
         if key not in module.asked:
-            module.asked[key] = tuple(self._meant(call.func, module))
+            meant = tuple(self._meant(call.func, module))
+            if not meant:  # handed on to code that is not of the project: timer(train_step), optimizer.step(closure)
+                names = [one for one in call.args if isinstance(one, ast.Name)]
+                meant = tuple(found for name in names for found in self._meant(name, module))
+            module.asked[key] = meant
         return cast("tuple[Definition, ...]", module.asked[key])
 
     def _meant(self, function: ast.expr, module: Module) -> Iterator[Definition]:
