@@ -42,7 +42,9 @@ class Job:
     default_nodes: dict[str, ast.Call] = field(default_factory=dict)  # add_argument calls of these
     gpu: Literal["yes", "assumed", "no"] = "assumed"  # no: all tensors stay on the CPU, and the source says so
     trains: bool = False  # somewhere there is a backward pass or an optimizer's step
-    frameworks: frozenset[str] = frozenset()  # imported: "torch", "lightning", "accelerate", "transformers", "deepspeed"
+    frameworks: frozenset[str] = (
+        frozenset()
+    )  # imported: "torch", "lightning", "accelerate", "transformers", "deepspeed"
 
     def calls(self, *names: str) -> Sequence[Called]:
         """Return the calls of these names, dotted, or of methods (".backward")."""

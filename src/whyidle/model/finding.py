@@ -147,6 +147,14 @@ WATCH: Final = "whyidle run -- python train.py"
 
 
 @dataclass(frozen=True, slots=True)
+class Patch:
+    """That `whyidle lint --fix` can make a change by itself. Safe: results stay the same, or differ only as noted."""
+
+    safe: bool
+    note: str = ""  # what else changes by it
+
+
+@dataclass(frozen=True, slots=True)
 class Fix:
     """One change to make."""
 
@@ -157,6 +165,7 @@ class Fix:
     risk: str = ""
     edits: tuple[Edit, ...] = ()
     predicted: Predicted | None = None  # None: report.prediction says why
+    patch: Patch | None = None  # None: a person has to make it
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +317,17 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """How much source was linted."""
+
+    files: int
+    lines: int
+    unread: int = 0  # files that could not be parsed
+    notebooks: int = 0  # of the files
+    fixable: int = 0  # findings with a patch
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The answer in numbers; None is "not measured", never zero."""
 
@@ -349,6 +369,7 @@ class Summary:
     curve_interval_s: float | None = None  # between two samples, median
     curve_idle_share: float | None = None  # of them: the mean utilization is the rest
     curve_known_share: float | None = None  # of the time that was sampled: a utilization was told
+    source: SourceSummary | None = None  # of `whyidle lint`; None where a recording was judged
 
     @property
     def telling(self) -> bool:
