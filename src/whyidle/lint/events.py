@@ -26,6 +26,7 @@ class Event:
     source: Source
     where: Where
     statement: ast.stmt  # the statement that it is part of
+    via: tuple[tuple[Source, ast.Call], ...] = ()  # the calls of the project's functions that led here, outermost first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

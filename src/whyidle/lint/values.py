@@ -120,6 +120,8 @@ def join(one: Value, other: Value) -> Value:
         return Value("plain", items=one.items or other.items, fields=one.fields or other.fields)
     if one.kind == "counter":
         return one if one.every == 1 else other
+    if one.kind in {"device", "module"}:  # `cuda` if there is one, else `cpu`: asked of a machine that has one
+        return one if one.place == "device" else other
     return one
 
 

@@ -1,0 +1,104 @@
+"""Follows a program without running it: values from where they are made, loops by what goes round in them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.statements import Statements
+from whyidle.lint.engine.traits import within
+from whyidle.lint.events import Called, Event, Stepped
+from whyidle.lint.job import Job
+from whyidle.lint.project import Definition, Project
+from whyidle.lint.source import Source
+from whyidle.lint.where import Where
+
+# What a file has to say for there to be anything to follow.
+CONCERNED = re.compile(
+    r"\b(torch|lightning|pytorch_lightning|transformers|accelerate|diffusers|openai|max_tokens|timm|deepspeed|fabric)\b"
+)
+_FRAMEWORKS = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "diffusers")
+
+
+def concerned(text: str) -> bool:
+    """Say whether a file may hold anything that we look for."""
+    return CONCERNED.search(text) is not None
+
+
+def follow(source: Source, project: Project, see: Callable[[Event, Job], None]) -> Job:
+    """Follow a file from its top to its end, then each function that nothing in it calls.
+
+    Args:
+        source: the file.
+        project: finds the modules that it imports.
+        see: told of each event as it is met; the job as far as it is known by then.
+    """
+    engine = Statements(source, project, see)
+    job = engine.job
+    job.gpu = _gpu(source.text)
+    module = engine.frame.module
+    job.frameworks = frozenset(
+        name for name in _FRAMEWORKS if any(v.split(".")[0] == name for v in module.imports.values())
+    )
+    job.trains = any(engine.traits.trains(one.node.body, module, one.owner) for one in module.functions)
+    job.trains = job.trains or engine.traits.trains(source.tree.body, module)
+    engine.globals[id(module)] = engine.frame.env
+    engine.body(source.tree.body)
+    called = _called(source.tree)
+    for one in sorted(module.functions, key=lambda one: one.name in called):  # those first that nothing calls
+        if id(one.node) not in engine.visited:
+            _enter(engine, one)
+    return job
+
+
+def _enter(engine: Statements, one: Definition) -> None:
+    """Follow a function that nothing in view calls."""
+    where = _entry(engine, one)
+    first = len(engine.job.events)
+    engine.frame.where = where
+    engine.invoke(one, (), {}, None)
+    engine.frame.where = Where()
+    if where.phase == "step" and where.work == "train":
+        calls = tuple(event for event in engine.job.events[first:] if isinstance(event, Called))
+        place = {"source": one.module.source, "where": replace(where, function=one.qualname), "statement": one.node}
+        engine.emit(Stepped(node=one.node, calls=calls, loop=None, **place))  # type: ignore[arg-type]
+
+
+def _entry(engine: Statements, one: Definition) -> Where:
+    """Return where a function runs of which no caller is seen: by its name, its class, and what it does."""
+    name = one.name
+    network = one.owner is not None and engine.derives(one.owner, knowledge.MODULE_BASES)
+    if name in knowledge.EVAL_METHODS and one.owner is not None and name.endswith("_step"):
+        return Where("step", "eval")
+    if name in knowledge.STEP_METHODS and one.owner is not None:
+        loops = engine.traits.has_training_loop(one.node.body, one.module, one.owner)
+        return Where() if loops else Where("step", "train")
+    if network and name == "forward":
+        return Where("step", "train")
+    if engine.traits.trains(one.node.body, one.module, one.owner):
+        loops = engine.traits.has_training_loop(one.node.body, one.module, one.owner)
+        return Where() if loops else Where("step", "train")
+    if name in {"main", "__init__"}:
+        return Where()
+    return Where("maybe")
+
+
+def _called(tree: ast.Module) -> set[str]:
+    """Return the names that are called anywhere in a file."""
+    return {
+        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name)
+    }
+
+
+def _gpu(text: str):  # type: ignore[no-untyped-def]
+    if re.search(r"cuda|accelerat|\bgpu|Trainer\(|fabric|nccl|xpu|hpu", text, re.IGNORECASE):
+        return "yes"
+    return "no" if re.search(r"""device\(["']cpu["']\)|device\s*=\s*["']cpu["']""", text) else "assumed"
+
+
+__all__ = ["concerned", "follow", "within"]

@@ -1,0 +1,454 @@
+"""Expressions: what each may be, and where a tensor's value is asked for on the way."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from whyidle.lint.engine.guess import named
+from whyidle.lint.engine.knowledge import KNOWN_ON_HOST
+from whyidle.lint.engine.state import State
+from whyidle.lint.events import Indexed, Looped, Shown, Tested
+from whyidle.lint.project import Definition, Module
+from whyidle.lint.values import ASSUMED, DEVICE, PLAIN, UNKNOWN, Value, constant, join
+
+_BUILTINS = frozenset(dir(__import__("builtins")))
+
+
+class Expressions(State):
+    """Evaluates expressions to values."""
+
+    def evaluate(self, node: ast.expr | None) -> Value:
+        """Return what an expression may be, telling what happens in it."""
+        if node is None:
+            return PLAIN
+        handler = _HANDLERS.get(type(node))
+        return UNKNOWN if handler is None else handler(self, node)
+
+    def test(self, node: ast.expr, how: str) -> Value:
+        """Evaluate a condition; of `and` and `or`, the parts stand in `items`."""
+        if isinstance(node, ast.BoolOp):
+            parts = tuple(self.test(part, how) for part in node.values)
+            return Value("plain", items=parts)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self.test(node.operand, how)
+            return inner
+        value = self.evaluate(node)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and value.kind != "tensor":
+            return Value("plain", name="modulo", every=value.every)
+        if value.kind == "tensor":
+            self.emit(Tested(node=node, value=value, how=how, **self.place))  # type: ignore[arg-type]
+        return value
+
+    # Names and attributes
+
+    def name(self, node: ast.Name) -> Value:
+        return self.lookup(node.id)
+
+    def lookup(self, name: str) -> Value:
+        """Return what a name is bound to: in the function, around it, in the module, by an import."""
+        frame: object = self.frame
+        while frame is not None:
+            value = frame.env.get(name)  # type: ignore[attr-defined]
+            if value is not None:
+                return value  # type: ignore[no-any-return]
+            frame = frame.outer  # type: ignore[attr-defined]
+        return self.of_module(self.frame.module, name)
+
+    def of_module(self, module: Module, name: str) -> Value:
+        """Return what a module calls so."""
+        known = self.globals.get(id(module), {}).get(name)
+        if known is not None:
+            return known
+        if name in module.definitions:
+            return _defined(module.definitions[name])
+        if name in module.imports:
+            found = self.project.find(module.imports[name], module)
+            if isinstance(found, Definition):
+                return _defined(found)
+            return Value("name", name=module.imports[name], define=found)
+        if name in _BUILTINS:
+            return Value("name", name=name)
+        for star in module.stars:
+            found = self.project.find(f"{star}.{name}", module)
+            if isinstance(found, Definition):
+                return _defined(found)
+        return named(name)
+
+    def attribute(self, node: ast.Attribute) -> Value:
+        base = self.evaluate(node.value)
+        return self.member(base, node.attr)
+
+    def member(self, base: Value, attr: str) -> Value:
+        """Return an attribute of a value."""
+        if base.kind == "name":
+            return self._imported(base, attr)
+        if base.kind == "tensor":
+            if attr == "device":
+                return Value("device", place=base.place)
+            return PLAIN if attr in KNOWN_ON_HOST else base.but(items=None, fields=None)
+        if base.kind == "settings":
+            return self._setting(attr)
+        if base.kind in {"instance", "module"} and base.fields is not None and attr in base.fields:
+            return base.fields[attr]
+        if base.kind in {"instance", "class", "module"} and isinstance(base.define, Definition):
+            method = self.method(base.define, attr)
+            if method is not None:
+                return Value("function", define=method, items=(base,))
+        if base.kind == "module":
+            return self._of_network(base, attr)
+        if base.kind == "accelerator" and attr == "device":
+            return Value("device", place="device")
+        if attr in {"shape", "dtype", "ndim"}:
+            return PLAIN
+        guess = named(attr)
+        if base.kind == "plain" and guess.kind not in {"settings", "device"}:
+            return UNKNOWN
+        return guess
+
+    def method(self, cls: Definition, name: str, depth: int = 0) -> Definition | None:
+        """Return a method of a class or of the project's classes that it derives from."""
+        if name in cls.methods:
+            return cls.methods[name]
+        for base in cls.bases if depth < 6 else ():
+            first, _, rest = base.partition(".")
+            found = self.project.member(cls.module, first)
+            if isinstance(found, Module) and rest:
+                found = self.project.member(found, rest)
+            if isinstance(found, Definition) and found.kind == "class" and found is not cls:
+                inherited = self.method(found, name, depth + 1)
+                if inherited is not None:
+                    return inherited
+        return None
+
+    def _imported(self, base: Value, attr: str) -> Value:
+        found = base.define
+        if isinstance(found, Module):
+            member = self.project.member(found, attr)
+            if isinstance(member, Definition):
+                return _defined(member)
+            known = self.globals.get(id(found), {}).get(attr)
+            if known is not None:
+                return known
+            if isinstance(member, Module):
+                return Value("name", name=f"{base.name}.{attr}", define=member)
+        return Value("name", name=f"{base.name}.{attr}")
+
+    def _setting(self, attr: str) -> Value:
+        if attr in self.job.defaults:
+            return self.job.defaults[attr]
+        guess = named(attr)
+        return guess if guess.kind in {"device"} else Value("settings", name=attr)
+
+    def _of_network(self, base: Value, attr: str) -> Value:
+        if attr in {"weight", "bias", "data", "grad"}:
+            return DEVICE if base.place == "device" else ASSUMED
+        if attr == "device":
+            return Value("device", place="device")
+        if attr in {"training", "dtype"}:
+            return UNKNOWN
+        if attr in {"config", "cfg", "args", "hparams"}:
+            return Value("settings")
+        guess = named(attr)
+        return guess if guess.kind not in {"unknown", "metric"} else base.but(define=None, fields=None, name=attr)
+
+    # Operators
+
+    def binary(self, node: ast.BinOp) -> Value:
+        left, right = self.evaluate(node.left), self.evaluate(node.right)
+        if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant | ast.JoinedStr):
+            if isinstance(left.constant, str) or isinstance(node.left, ast.JoinedStr):
+                self.show(node, right, "%")
+                return PLAIN
+        for value in (left, right):
+            if value.kind == "tensor":
+                other = right if value is left else left
+                return _combined(value, other)
+        if isinstance(node.op, ast.Mod):
+            return Value("plain", every=_period(right))
+        if left.known and right.known:
+            return _folded(node.op, left.constant, right.constant)
+        if isinstance(node.op, ast.BitOr) and left.fields is not None and right.fields is not None:
+            return Value("plain", fields={**left.fields, **right.fields})
+        if left.kind == "plain" and left.items is not None and isinstance(node.op, ast.Add):
+            return Value("plain", items=(*left.items, *(right.items or ())))
+        if left.kind == "settings" or right.kind == "settings":
+            return Value("settings")
+        return PLAIN if left.kind == right.kind == "plain" else UNKNOWN
+
+    def unary(self, node: ast.UnaryOp) -> Value:
+        if isinstance(node.op, ast.Not):
+            value = self.test(node.operand, "not")
+            if value.known:
+                return constant(not value.constant)
+            return Value("settings") if value.kind == "settings" else PLAIN
+        value = self.evaluate(node.operand)
+        if value.known and isinstance(node.op, ast.USub) and isinstance(value.constant, int | float):
+            return constant(-value.constant)
+        return value
+
+    def boolean(self, node: ast.BoolOp) -> Value:
+        how = "and" if isinstance(node.op, ast.And) else "or"
+        values = [self.test(part, how) for part in node.values[:-1]]
+        values.append(self.evaluate(node.values[-1]))
+        if how == "and" and any(value.known and not value.constant for value in values):
+            return constant(False)
+        if how == "or" and any(value.known and value.constant for value in values[:-1]):
+            return next(value for value in values if value.known and value.constant)
+        result = values[-1]
+        for value in values[:-1]:
+            if not (value.known and value.constant is None):
+                result = join(result, value)
+        return result.but(known=False, constant=None) if result.known else result
+
+    def compare(self, node: ast.Compare) -> Value:
+        values = [self.evaluate(part) for part in (node.left, *node.comparators)]
+        operator = node.ops[0]
+        if isinstance(operator, ast.Is | ast.IsNot):
+            return self._is(node, values)
+        if isinstance(operator, ast.In | ast.NotIn):
+            if any(value.kind == "tensor" and value.place != "unknown" for value in values[1:2]):
+                self.emit(Tested(node=node, value=values[1], how="any", **self.place))  # type: ignore[arg-type]
+            if all(value.kind == "settings" or value.known for value in values):
+                return Value("settings")
+            return PLAIN
+        tensors = [value for value in values if value.kind == "tensor"]
+        if tensors:
+            result = tensors[0]
+            for value in tensors[1:]:
+                result = join(result, value)
+            return result.but(boolean=True, is_batch=False, items=None, fields=None)
+        return self._ordered(node, values)
+
+    def _is(self, node: ast.Compare, values: list[Value]) -> Value:
+        left, right = values[0], values[1]
+        same = isinstance(node.ops[0], ast.Is)
+        if left.known and right.known:
+            return constant((left.constant is right.constant) is same)
+        return PLAIN
+
+    def _ordered(self, node: ast.Compare, values: list[Value]) -> Value:
+        left = node.left
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and len(values) == 2:
+            every = values[0].every
+            if isinstance(node.ops[0], ast.Eq):
+                return Value("counter", every=every)
+            if isinstance(node.ops[0], ast.NotEq | ast.Gt):
+                return Value("plain", name="modulo", every=every)
+        if len(values) == 2 and values[0].known and values[1].known:
+            return _compared(node.ops[0], values[0].constant, values[1].constant)
+        return Value("settings") if any(value.kind == "settings" for value in values) else PLAIN
+
+    def choice(self, node: ast.IfExp) -> Value:
+        value = self.test(node.test, "else")
+        first, second = self.evaluate(node.body), self.evaluate(node.orelse)
+        if value.known:
+            return first if value.constant else second
+        if isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Is | ast.IsNot):
+            bare = [one for one in (first, second) if not (one.known and one.constant is None)]
+            return bare[0] if len(bare) == 1 else join(first, second)
+        return join(first, second)
+
+    # Structures
+
+    def sequence(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
+        items = tuple(self.evaluate(item.value if isinstance(item, ast.Starred) else item) for item in node.elts)
+        return Value("plain", items=items)
+
+    def mapping(self, node: ast.Dict) -> Value:
+        fields: dict[str, Value] = {}
+        for number, (key, item) in enumerate(zip(node.keys, node.values, strict=True)):
+            value = self.evaluate(item)
+            if key is None:
+                fields.update(value.fields or {})
+            elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+                fields[key.value] = value
+            else:
+                self.evaluate(key)
+                fields[f"[{number}]"] = value
+        return Value("plain", fields=fields, node=node)
+
+    def subscript(self, node: ast.Subscript) -> Value:
+        base, index = self.evaluate(node.value), self.evaluate(node.slice)
+        return self.indexed(node, base, index)
+
+    def indexed(self, node: ast.Subscript, base: Value, index: Value) -> Value:
+        """Return an element, telling of a tensor that is indexed by another."""
+        if base.kind == "tensor":
+            masks = [value for value in index.holds() if value.kind == "tensor"]
+            if masks:
+                mask = next((one for one in masks if one.boolean), masks[0])
+                self.emit(Indexed(node=node, value=base, index=mask, **self.place))  # type: ignore[arg-type]
+            key = index.constant
+            if base.fields is not None and isinstance(key, str) and key in base.fields:
+                return base.fields[key]
+            return base.but(items=None, fields=None)
+        key = index.constant if index.known else None
+        if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
+            return base.items[key]
+        if base.fields is not None and isinstance(key, str) and base.kind != "instance":
+            return base.fields.get(key, UNKNOWN)
+        if base.kind == "settings":
+            return self._setting(key) if isinstance(key, str) else base
+        if base.kind == "name" and base.name == "os.environ":
+            return UNKNOWN
+        if base.items:
+            return _joined(base.items)
+        if base.fields and base.kind == "plain":
+            return _joined(tuple(base.fields.values()))
+        return named(key) if isinstance(key, str) and base.kind != "plain" else UNKNOWN
+
+    def text(self, node: ast.JoinedStr) -> Value:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                self.show(part, self.evaluate(part.value), "f-string")
+                if part.format_spec is not None:
+                    self.evaluate(part.format_spec)
+        return PLAIN
+
+    def show(self, node: ast.AST, value: Value, how: str) -> None:
+        """Tell that a value is made text, if it is or holds a tensor."""
+        held = next((one for one in value.holds() if one.kind == "tensor"), None)
+        if held is not None:
+            device = next((one for one in value.holds() if one.on_device), held)
+            self.emit(Shown(node=node, value=device, how=how, **self.place))  # type: ignore[arg-type]
+
+    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
+        frame = self.frame
+        saved, where = dict(frame.env), frame.where
+        for part in node.generators:
+            over, element = self.iterate(part.iter)
+            if frame.where.phase in {"step", "maybe"}:
+                self.be(inner=True)
+            self.emit(Looped(node=part, over=over, **self.place))  # type: ignore[arg-type]
+            self.bind(part.target, element)
+            for test in part.ifs:
+                self.test(test, "filter")
+        if isinstance(node, ast.DictComp):
+            self.evaluate(node.key)
+            result = Value("plain", fields={"[each]": self.evaluate(node.value)})
+        else:
+            result = Value("plain", items=(self.evaluate(node.elt),), name="each")
+        frame.env, frame.where = saved, where
+        return result
+
+    def walrus(self, node: ast.NamedExpr) -> Value:
+        value = self.evaluate(node.value)
+        self.bind(node.target, value)
+        return value
+
+    def inner(self, node: ast.Starred | ast.Await | ast.YieldFrom) -> Value:
+        return self.evaluate(node.value)
+
+    def yielded(self, node: ast.Yield) -> Value:
+        value = self.evaluate(node.value)
+        if value.kind != "unknown":
+            self.frame.result = join(self.frame.result, Value("plain", items=(value,), name="each"))
+        return UNKNOWN
+
+    def sliced(self, node: ast.Slice) -> Value:
+        for part in (node.lower, node.upper, node.step):
+            if part is not None:
+                self.evaluate(part)
+        return PLAIN
+
+
+def _defined(definition: Definition) -> Value:
+    return Value("function" if definition.kind == "function" else "class", define=definition, name=definition.qualname)
+
+
+def _combined(tensor: Value, other: Value) -> Value:
+    """Return the result of arithmetic with a tensor."""
+    result = join(tensor, other) if other.kind == "tensor" else tensor
+    if "device" in (tensor.place, other.place if other.kind == "tensor" else ""):
+        result = result.but(place="device")
+    elif "assumed" in (tensor.place, other.place if other.kind == "tensor" else ""):
+        result = result.but(place="assumed")
+    return result.but(is_batch=False, items=None, fields=None, loader=None)
+
+
+def _period(value: Value) -> int:
+    if value.known and isinstance(value.constant, int | float):
+        return max(int(value.constant), 0)
+    return 0
+
+
+def _joined(values: tuple[Value, ...]) -> Value:
+    result = values[0]
+    for value in values[1:]:
+        result = join(result, value)
+    return result.but(known=False, constant=None) if len(values) > 1 and result.known else result
+
+
+_FOLDS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b if b else 0,
+    ast.Div: lambda a, b: a / b if b else 0,
+}
+_MOST = 1 << 40  # larger numbers are not computed: the source may hold a power of powers
+
+
+def _folded(operator: ast.operator, left: object, right: object) -> Value:
+    fold = _FOLDS.get(type(operator))
+    if fold is None or not isinstance(left, int | float) or not isinstance(right, int | float):
+        return PLAIN
+    if abs(left) > _MOST or abs(right) > _MOST:
+        return PLAIN
+    return constant(fold(left, right))
+
+
+def _compared(operator: ast.cmpop, left: object, right: object) -> Value:
+    if isinstance(operator, ast.Eq):
+        return constant(left == right)
+    if isinstance(operator, ast.NotEq):
+        return constant(left != right)
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        if isinstance(operator, ast.Lt):
+            return constant(left < right)
+        if isinstance(operator, ast.LtE):
+            return constant(left <= right)
+        if isinstance(operator, ast.Gt):
+            return constant(left > right)
+        if isinstance(operator, ast.GtE):
+            return constant(left >= right)
+    return PLAIN
+
+
+def _constant(_: Expressions, node: ast.Constant) -> Value:
+    return constant(node.value)
+
+
+def _lambda(_: Expressions, node: ast.Lambda) -> Value:
+    return Value("plain", node=node, name="lambda")
+
+
+_HANDLERS: dict[type[ast.expr], Callable[..., Value]] = {
+    ast.Constant: _constant,
+    ast.Name: Expressions.name,
+    ast.Attribute: Expressions.attribute,
+    ast.Call: lambda self, node: self.call(node),
+    ast.BinOp: Expressions.binary,
+    ast.UnaryOp: Expressions.unary,
+    ast.BoolOp: Expressions.boolean,
+    ast.Compare: Expressions.compare,
+    ast.IfExp: Expressions.choice,
+    ast.List: Expressions.sequence,
+    ast.Tuple: Expressions.sequence,
+    ast.Set: Expressions.sequence,
+    ast.Dict: Expressions.mapping,
+    ast.Subscript: Expressions.subscript,
+    ast.Slice: Expressions.sliced,
+    ast.JoinedStr: Expressions.text,
+    ast.ListComp: Expressions.comprehension,
+    ast.SetComp: Expressions.comprehension,
+    ast.GeneratorExp: Expressions.comprehension,
+    ast.DictComp: Expressions.comprehension,
+    ast.NamedExpr: Expressions.walrus,
+    ast.Starred: Expressions.inner,
+    ast.Await: Expressions.inner,
+    ast.YieldFrom: Expressions.inner,
+    ast.Yield: Expressions.yielded,
+    ast.Lambda: _lambda,
+}

@@ -1,0 +1,210 @@
+"""What a condition says of how often the code behind it runs: counters, clocks, ranks, settings, errors."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+
+from whyidle.lint.engine.traits import last_name
+from whyidle.lint.values import Value
+from whyidle.lint.where import Guard, Where, Work
+
+_RANK = re.compile(
+    r"rank|is_main|is_master|master|main_process|is_local_main|is_rank_?0|is_global_zero|primary|chief|leader|"
+    r"is_dist_avail|is_initialized|distributed|world_size|multi_?gpu|\bddp\b|n_?gpus?|num_gpus|data_?parallel|fsdp|"
+    r"is_zero_rank",
+    re.IGNORECASE,
+)
+_GPU = re.compile(r"cuda|gpu|device|accel|is_available|mps|xpu|pin_memory", re.IGNORECASE)
+_RARE = re.compile(
+    r"(^|_)(log|logs|logging|print|printing|save|saving|eval|evaluate|evaluation|valid|validate|validation|checkpoint|"
+    r"ckpt|report|flush|display|visuali[sz]e|vis|plot|dump|debug|verbose|profile|profiling|profiler|summary|summarize|"
+    r"tick|done|finished|terminated|truncated|best|early|stop|last|first|final|end|overflow|fail|failed|failure|error|"
+    r"sample|wandb|tensorboard|interval|freq|every|warn|once|initial|resume|test|inspect|dry_run|benchmark|timing|"
+    r"synchronize_step|nan|inf)(_|$)",
+    re.IGNORECASE,
+)
+_ACCUMULATION = re.compile(
+    r"accum|sync_grad|grad_acc|need_update|update_grad|micro|is_boundary|boundary", re.IGNORECASE
+)
+_COUNTER = re.compile(
+    r"^(i|j|k|n|ni|it|idx|step|steps|iter|iters|iteration|epoch|batch|batch_idx|batch_i|batch_id|i_batch|itr|"
+    r"global_step|total_steps?|cur_iter|cur_step|counter|count|num_steps?|current_step|current_iter|train_step|"
+    r"step_idx|iter_num|completed_steps|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(r"(^|[._])(time|perf_counter|monotonic|elapsed|now|seconds?|minutes?|since|dt)($|[._])", re.I)
+_ENDING = {"exit", "_exit", "quit", "abort"}
+_TRAINING = re.compile(r"(^|[._])(training|is_train|is_training|train|do_train|train_mode)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What holds of code behind a condition, beside what holds before it."""
+
+    guard: Guard = ""
+    every: int = 1
+    update: bool = False  # once per optimizer step
+    work: Work = ""  # "eval": only outside training
+
+    def behind(self, where: Where) -> Where:
+        """Return a place behind this condition."""
+        place = where.guarded(self.guard, self.every) if self.guard or self.every != 1 else where
+        if self.update:
+            place = replace(place, update=True)
+        if self.work and place.phase in {"step", "maybe"}:
+            place = replace(place, work=self.work)
+        return place
+
+    def both(self, other: Condition) -> Condition:
+        """Return the condition under which both hold."""
+        joined = other.behind(self.behind(Where()))
+        return Condition(joined.guard, joined.every, joined.update, self.work or other.work)
+
+    @property
+    def bites(self) -> bool:
+        """Say whether it makes code rarer."""
+        return self.guard in {"rare", "error"} or self.every != 1
+
+
+ALWAYS = Condition()
+RARELY = Condition("rare")
+FLAG = Condition("flag")
+
+
+def ends(body: list[ast.stmt]) -> bool:
+    """Say whether a block never reaches its end: it returns, breaks, continues, raises or exits."""
+    if not body:
+        return False
+    last = body[-1]
+    if isinstance(last, ast.Return | ast.Continue | ast.Break | ast.Raise):
+        return True
+    if isinstance(last, ast.If):
+        return ends(last.body) and ends(last.orelse)
+    if isinstance(last, ast.With):
+        return ends(last.body)
+    return _exits(body)
+
+
+def fails(body: list[ast.stmt]) -> bool:
+    """Say whether a block ends the program or raises."""
+    return bool(body) and (isinstance(body[-1], ast.Raise) or _exits(body))
+
+
+def _exits(body: list[ast.stmt]) -> bool:
+    last = body[-1]
+    return isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _ENDING
+
+
+def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
+    """Return what holds where a condition is true, and where it is false.
+
+    Args:
+        test: the condition.
+        value: what is known of it as a whole.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yes, no = split(test.operand, _negated(value))
+        return no, yes
+    if isinstance(test, ast.BoolOp):
+        return _several(test, value)
+    if isinstance(test, ast.NamedExpr):
+        return split(test.value, value)
+    if value.kind == "counter":
+        return _counted(test, value.every)
+    text = ast.unparse(test) if not isinstance(test, ast.Name) else test.id
+    name = last_name(test)
+    if _RANK.search(text) and not _RARE.search(name):
+        return ALWAYS, ALWAYS
+    if _GPU.search(text):
+        return ALWAYS, ALWAYS
+    if "__name__" in text:
+        return ALWAYS, ALWAYS
+    if value.known:
+        return (ALWAYS, RARELY) if value.constant else (RARELY, ALWAYS)
+    if value.on_device or value.on_host:
+        return Condition("data"), Condition()
+    return _unknown(test, value, text, name)
+
+
+def _several(test: ast.BoolOp, value: Value) -> tuple[Condition, Condition]:
+    items = value.items or ()
+    parts = [split(part, items[i] if i < len(items) else Value()) for i, part in enumerate(test.values)]
+    # what all must meet, and what any lets through
+    everything = parts[0][0] if isinstance(test.op, ast.And) else parts[0][1]
+    for yes, no in parts[1:]:
+        everything = everything.both(yes if isinstance(test.op, ast.And) else no)
+    loose = [no if isinstance(test.op, ast.And) else yes for yes, no in parts]
+    anything = next((one for one in loose if not one.bites), RARELY if loose else ALWAYS)
+    return (everything, anything) if isinstance(test.op, ast.And) else (anything, everything)
+
+
+def _negated(value: Value) -> Value:
+    return value.but(constant=not value.constant) if value.known else value
+
+
+def _counted(test: ast.expr, every: int) -> tuple[Condition, Condition]:
+    if _ACCUMULATION.search(ast.unparse(test)):
+        return Condition(update=True), ALWAYS
+    return Condition("rare" if every != 1 else "", every), ALWAYS
+
+
+def _unknown(test: ast.expr, value: Value, text: str, name: str) -> tuple[Condition, Condition]:
+    if _TRAINING.search(name) or re.search(r"(phase|split|mode|stage)\s*==\s*['\"]train", text):
+        return Condition(work=""), Condition(work="eval")
+    if re.search(r"(phase|split|mode|stage)\s*==\s*['\"](val|test|eval)", text):
+        return Condition(work="eval"), ALWAYS
+    if _ACCUMULATION.search(text):
+        return Condition(update=True), ALWAYS
+    if isinstance(test, ast.Compare):
+        return _compared(test, text, value)
+    if isinstance(test, ast.Call):
+        if name in {"isinstance", "hasattr", "callable", "len", "issubclass", "is_tensor", "is_floating_point"}:
+            return ALWAYS, ALWAYS
+        if name in {"isnan", "isinf"} or "overflow" in name:
+            return Condition("error"), ALWAYS
+        if name == "isfinite":
+            return ALWAYS, Condition("error")
+        return (
+            (RARELY, ALWAYS) if _RARE.search(name) else (FLAG, FLAG) if value.kind == "settings" else (ALWAYS, ALWAYS)
+        )
+    if _RARE.search(name):
+        return RARELY, ALWAYS
+    if value.kind in {"settings", "unknown"} and isinstance(test, ast.Name | ast.Attribute | ast.Subscript):
+        return FLAG, FLAG
+    return ALWAYS, ALWAYS
+
+
+def _compared(test: ast.Compare, text: str, value: Value) -> tuple[Condition, Condition]:
+    operator, left, right = test.ops[0], test.left, test.comparators[0]
+    if isinstance(operator, ast.Is | ast.IsNot):
+        if _RARE.search(last_name(left)) and not isinstance(left, ast.Name):
+            return FLAG, FLAG
+        return ALWAYS, ALWAYS
+    if _CLOCK.search(last_name(left)) or "time.time()" in text or "perf_counter()" in text:
+        return RARELY, ALWAYS
+    if _is_counter(left) or _is_counter(right):
+        if isinstance(operator, ast.Eq | ast.In):
+            return RARELY, ALWAYS
+        if isinstance(operator, ast.NotEq | ast.NotIn):
+            return ALWAYS, RARELY
+        small = isinstance(right, ast.Constant) and isinstance(right.value, int)
+        if small and isinstance(operator, ast.Lt | ast.LtE):
+            return RARELY, ALWAYS
+        if small and isinstance(operator, ast.Gt | ast.GtE):
+            return ALWAYS, RARELY
+        return ALWAYS, ALWAYS
+    if re.search(r"best|patience|min_loss|max_acc", text):
+        return RARELY, ALWAYS
+    if value.kind == "settings" or any(
+        isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)
+    ):
+        return FLAG, FLAG
+    return ALWAYS, ALWAYS
+
+
+def _is_counter(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _is_counter(node.left) or _is_counter(node.right)
+    return isinstance(node, ast.Name | ast.Attribute) and bool(_COUNTER.match(last_name(node)))

@@ -1,0 +1,99 @@
+"""What a loop is: over epochs, over steps, over micro-steps, over an evaluation set, over tokens, or within a step."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from whyidle.lint.engine.traits import last_name, within
+from whyidle.lint.values import Value
+from whyidle.lint.where import Where
+
+if TYPE_CHECKING:
+    from whyidle.lint.engine.statements import Statements
+
+_GENERATES = re.compile(
+    r"generat|sampl|decod|infer|predict|rollout|beam|transcrib|synthes|denois|diffus", re.IGNORECASE
+)
+_EVALUATES = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|predict|infer)(_|$)", re.I)
+
+
+class LoopKind(Enum):
+    """What goes round in a loop."""
+
+    PLAIN = "nothing that we follow"
+    EPOCH = "epochs, or other things that training loops stand in"
+    STEP = "training steps"
+    UPDATE = "optimizer steps, each of several micro-steps in a loop of their own"
+    MICRO = "micro-steps"
+    WITHIN = "parts of a step"
+    EVAL = "batches of an evaluation"
+    INFER = "tokens, frames or steps of a diffusion"
+    ROLLOUT = "steps of an environment"
+
+    def place(self, outer: Where) -> Where:
+        """Return where the body of such a loop is, from where the loop stands."""
+        if self is LoopKind.PLAIN:
+            return outer
+        if self is LoopKind.EPOCH:
+            return replace(outer, phase="epoch")
+        if self is LoopKind.WITHIN:
+            return replace(outer, inner=True)
+        if self is LoopKind.MICRO:
+            return replace(outer, micro=True, update=False, work=outer.work or "train")
+        work = {"eval": "eval", "infer": "infer", "rollout": "rollout"}.get(self.name.lower(), "train")
+        fresh = replace(outer, phase="step", work=work, inner=False, micro=False)  # type: ignore[arg-type]
+        if outer.phase in {"once", "epoch"} and work == "train":
+            fresh = replace(fresh, guard="", every=1)  # a training behind an option is a training all the same
+        return replace(fresh, update=self is LoopKind.UPDATE)
+
+
+def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: Value) -> LoopKind:
+    """Return what goes round in a loop."""
+    frame = engine.frame
+    module, owner, where = frame.module, frame.owner, frame.where
+    if engine.traits.trains(node.body, module, owner):
+        nested = engine.traits.has_training_loop(node.body, module, owner)
+        if where.phase == "step" and where.work == "train":
+            return LoopKind.MICRO if not nested else LoopKind.WITHIN
+        if not nested:
+            return LoopKind.STEP
+        return LoopKind.UPDATE if engine.traits.steps(node.body, module, owner) else LoopKind.EPOCH
+    if where.phase == "step":
+        return LoopKind.WITHIN
+    return _without_training(node, over, where)
+
+
+def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, where: Where) -> LoopKind:
+    calls = [one for one in within(node.body) if isinstance(one, ast.Call)]
+    steps = (one.func for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == "step")
+    if any(re.search(r"(^|_)envs?(_|$)|environment", last_name(one.value), re.IGNORECASE) for one in steps):
+        return LoopKind.ROLLOUT
+    if over.kind == "loader":
+        return LoopKind.EVAL
+    name = where.function.rpartition(".")[2]
+    quiet = where.no_grad or any(
+        isinstance(one, ast.With)
+        and any("no_grad" in ast.unparse(i) or "inference_mode" in ast.unparse(i) for i in one.items)
+        for one in within(node.body)
+    )
+    if quiet and _EVALUATES.search(name) and not _GENERATES.search(name):
+        return LoopKind.EVAL
+    if (quiet or _GENERATES.search(name)) and _calls_network(calls):
+        return LoopKind.INFER
+    if where.phase == "maybe":
+        return LoopKind.WITHIN
+    return LoopKind.PLAIN
+
+
+def _calls_network(calls: list[ast.Call]) -> bool:
+    from whyidle.lint.engine.guess import named
+
+    return any(
+        named(last_name(one.func)).kind == "module"
+        or last_name(one.func) in {"forward", "fwd", "decode_one_token", "decode_step", "denoise"}
+        for one in calls
+    )

@@ -1,0 +1,516 @@
+"""Statements: branches, loops and what they are, functions entered, settings made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.calls import Calls, element
+from whyidle.lint.engine.guards import ALWAYS, Condition, ends, fails, split
+from whyidle.lint.engine.guess import named, of_parameter
+from whyidle.lint.engine.loops import LoopKind, kind_of
+from whyidle.lint.engine.state import CONTEXTS, DEEPEST, Frame
+from whyidle.lint.engine.traits import last_name, within
+from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
+from whyidle.lint.project import Definition
+from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
+from whyidle.lint.where import Where
+
+_SETTING = ("torch.backends.", "os.environ.", "torch.autograd.", "torch._dynamo.", "torch._inductor.", "torch.cuda.")
+
+
+class Statements(Calls):
+    """Follows statements."""
+
+    def body(self, statements: Sequence[ast.stmt]) -> None:
+        """Follow a block; what stands after an early exit stands behind the opposite of its condition."""
+        frame = self.frame
+        before = frame.where
+        for statement in statements:
+            frame.statement = statement
+            handler = _HANDLERS.get(type(statement))
+            if handler is not None:
+                after = handler(self, statement)
+                if after is not None and after is not ALWAYS:
+                    frame.where = after.behind(frame.where)
+        frame.where = before
+
+    # Simple statements
+
+    def expression(self, node: ast.Expr) -> None:
+        self.evaluate(node.value)
+
+    def assign(self, node: ast.Assign) -> None:
+        if isinstance(node.value, ast.BoolOp | ast.UnaryOp) and isinstance(node.targets[0], ast.Name):
+            value = self._condition(node.value)
+        else:
+            value = self.evaluate(node.value)
+        for target in node.targets:
+            self.bind(target, value)
+
+    def _condition(self, node: ast.expr) -> Value:
+        """Return the value of a condition that is kept: one that counts steps stays a counter."""
+        value = self.evaluate(node)
+        if value.known or value.kind == "tensor":
+            return value
+        kept = len(self.job.events)
+        yes, _ = split(node, self._quiet(node))
+        del self.job.events[kept:]
+        return Value("counter", every=yes.every) if yes.every != 1 else value
+
+    def _quiet(self, node: ast.expr) -> Value:
+        see, self.see = self.see, lambda event, job: None
+        value = self.test(node, "if")
+        self.see = see
+        return value
+
+    def annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.bind(node.target, self.evaluate(node.value))
+
+    def augment(self, node: ast.AugAssign) -> None:
+        value = self.evaluate(node.value)
+        if isinstance(node.target, ast.Subscript):
+            base, index = self.evaluate(node.target.value), self.evaluate(node.target.slice)
+            if base.kind == "tensor":
+                self.indexed(node.target, base, index)
+            return
+        before = self.evaluate(node.target)
+        tensor = next((one for one in (before, value) if one.kind == "tensor"), None)
+        if tensor is not None:
+            self.bind(node.target, join(before, value).but(is_batch=False) if before.kind == "tensor" else tensor)
+        elif before.items is not None and isinstance(node.op, ast.Add):
+            self.bind(node.target, Value("plain", items=(*before.items, *(value.items or ()))[:64]))
+        else:
+            self.bind(node.target, PLAIN if before.kind == "plain" else before.but(known=False, constant=None))
+
+    def returns(self, node: ast.Return) -> None:
+        value = self.evaluate(node.value) if node.value is not None else constant(None)
+        frame = self.frame
+        if value.known and value.constant is None and frame.returned:
+            return
+        frame.result = value if not frame.returned else join(frame.result, value)
+        frame.returned = True
+
+    def asserts(self, node: ast.Assert) -> None:
+        self.test(node.test, "assert")
+
+    def raises(self, node: ast.Raise) -> None:
+        before = self.be(guard="error")
+        self.evaluate(node.exc)
+        self.frame.where = before
+
+    def delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.frame.env.pop(target.id, None)
+
+    # Binding
+
+    def bind(self, target: ast.expr, value: Value) -> None:
+        """Bind a target of an assignment to a value."""
+        frame = self.frame
+        if isinstance(target, ast.Name):
+            if value.kind == "unknown":
+                value = self._by_name(target.id)
+            frame.env[target.id] = value
+        elif isinstance(target, ast.Tuple | ast.List):
+            self._unpack(target, value)
+        elif isinstance(target, ast.Starred):
+            self.bind(target.value, value)
+        elif isinstance(target, ast.Attribute):
+            self._bind_attribute(target, value)
+        elif isinstance(target, ast.Subscript):
+            self._bind_item(target, value)
+
+    def _by_name(self, name: str) -> Value:
+        guess = named(name)
+        if name in self.frame.losses:
+            return ASSUMED
+        return guess if guess.kind in {"loader", "device", "environment", "scheduler", "optimizer"} else UNKNOWN
+
+    def _unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:
+        names = target.elts
+        whole = value.items is not None and value.name != "each" and len(value.items) == len(names)
+        for number, name in enumerate(names):
+            if whole and value.items is not None and not isinstance(name, ast.Starred):
+                self.bind(name, value.items[number])
+            elif value.kind == "tensor":
+                self.bind(name, value.but(items=None, fields=None))
+            elif value.items:
+                self.bind(name, element(value))
+            else:
+                self.bind(name, UNKNOWN)
+
+    def _bind_attribute(self, target: ast.Attribute, value: Value) -> None:
+        base = self.evaluate(target.value)
+        if base.fields is not None and base.kind in {"instance", "module", "dataset", "loader"}:
+            assert isinstance(base.fields, dict)
+            known = base.fields.get(target.attr)
+            if value.kind == "unknown" and known is None:
+                guess = named(target.attr)
+                value = guess if guess.kind != "metric" else value
+            base.fields[target.attr] = value if known is None else join(known, value)
+        elif base.kind == "name":
+            name = f"{base.name}.{target.attr}"
+            if name.startswith(_SETTING):
+                self.setting(name, value, target)
+        elif base.kind == "settings" and isinstance(target.value, ast.Name):
+            self.job.defaults[target.attr] = value if value.kind != "unknown" else Value("settings", name=target.attr)
+
+    def _bind_item(self, target: ast.Subscript, value: Value) -> None:
+        base, index = self.evaluate(target.value), self.evaluate(target.slice)
+        if base.kind == "tensor":
+            masks = [one for one in index.holds() if one.kind == "tensor"]
+            if masks:
+                mask = next((one for one in masks if one.boolean), masks[0])
+                self.emit(
+                    Indexed(node=target, value=base, index=mask, stored=True, stores=value, **self.place)  # type: ignore[arg-type]
+                )
+            if base.is_batch and value.on_device and isinstance(target.value, ast.Name):
+                self.bind(target.value, base.but(place="device", is_batch=True))
+        elif base.kind == "name" and base.name == "os.environ" and isinstance(index.constant, str):
+            self.setting(f"os.environ.{index.constant}", value, target)
+        elif base.fields is not None and base.kind == "plain":
+            key = index.constant if isinstance(index.constant, str) else "[each]"
+            known = base.fields.get(key)
+            joined = value if known is None else join(known, value)
+            self.bind(target.value, base.but(fields={**base.fields, key: joined}))
+        elif value.has_device_tensor and base.kind == "plain" and not base.known:
+            self.bind(target.value, Value("plain", items=(value,), name="each"))
+
+    def setting(self, name: str, value: Value, node: ast.AST) -> None:
+        event = Set(node=node, name=name, value=value, **self.place)  # type: ignore[arg-type]
+        self.job.settings[name] = event
+        self.emit(event)
+
+    # Blocks
+
+    def branch(self, node: ast.If) -> Condition | None:
+        frame = self.frame
+        value = self.test(node.test, "if")
+        yes, no = self._conditions(node, value)
+        before, env = frame.where, dict(frame.env)
+        frame.where = yes.behind(before)
+        dead_yes = value.known and not value.constant and not isinstance(node.test, ast.BoolOp)
+        self.body(node.body)
+        taken = frame.env
+        frame.env = env
+        frame.where = no.behind(before)
+        self.body(node.orelse)
+        frame.where = before
+        first, second = ends(node.body), bool(node.orelse) and ends(node.orelse)
+        if first and not second:
+            return no
+        if second and not first:
+            frame.env = taken
+            return yes
+        frame.env = _merged(frame.env if not dead_yes else frame.env, taken if not dead_yes else frame.env)
+        return None
+
+    def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
+        if value.name == "modulo":
+            yes, no = ALWAYS, Condition("rare" if value.every != 1 else "", value.every)
+        else:
+            yes, no = split(node.test, value)
+        module, owner = self.frame.module, self.frame.owner
+        if (
+            yes.bites
+            and yes.guard != "error"
+            and self.frame.where.phase == "step"
+            and self.traits.steps(node.body, module, owner)
+        ):
+            yes = Condition(update=True)  # the optimizer's own step: however many micro-steps there are
+        elif no.bites and no.guard != "error" and node.orelse and self.traits.steps(node.orelse, module, owner):
+            no = Condition(update=True)
+        if fails(node.body):
+            yes = yes.both(Condition("error"))
+        if node.orelse and fails(node.orelse):
+            no = no.both(Condition("error"))
+        return yes, no
+
+    def with_(self, node: ast.With | ast.AsyncWith) -> None:
+        before = self.frame.where
+        for item in node.items:
+            value = self.evaluate(item.context_expr)
+            name = value.name or _spelled(item.context_expr)
+            if knowledge.NO_GRAD.search(name):
+                self.be(no_grad=True)
+            elif knowledge.AUTOCAST.search(name):
+                self.be(autocast=True)
+            if item.optional_vars is not None:
+                self.bind(item.optional_vars, value)
+        self._keeping(node.body)
+        self.frame.where = before
+
+    def _keeping(self, body: Sequence[ast.stmt]) -> None:
+        self.body(body)
+
+    def tries(self, node: ast.Try) -> None:
+        before = self.frame.where
+        self.body(node.body)
+        for handler in node.handlers:
+            self.frame.where = Condition("rare").behind(before)
+            self.body(handler.body)
+        self.frame.where = before
+        self.body(node.orelse)
+        self.body(node.finalbody)
+
+    def match(self, node: ast.Match) -> None:
+        self.evaluate(node.subject)
+        for case in node.cases:
+            self.body(case.body)
+
+    # Loops
+
+    def for_(self, node: ast.For | ast.AsyncFor) -> None:
+        over, item = self.iterate(node.iter)
+        if over.name in {"parameters", "named_parameters"}:
+            parameters = True
+        else:
+            parameters = any(
+                isinstance(one, ast.Attribute) and one.attr in {"parameters", "named_parameters"}
+                for one in ast.walk(node.iter)
+            )
+        self._loop(node, over, item, parameters)
+
+    def while_(self, node: ast.While) -> None:
+        self.test(node.test, "while")
+        self._loop(node, UNKNOWN, None, False)
+
+    def iterate(self, node: ast.expr) -> tuple[Value, Value]:
+        """Evaluate what a loop goes over; return it and what each round gets."""
+        value = self.evaluate(node)
+        return value, element(value)
+
+    def _loop(
+        self, node: ast.For | ast.AsyncFor | ast.While, over: Value, item: Value | None, parameters: bool
+    ) -> None:
+        frame = self.frame
+        outer = frame.where
+        kind = kind_of(self, node, over)
+        frame.where = kind.place(outer)
+        self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))  # type: ignore[arg-type]
+        self._taken(over, outer, frame.where)
+        if item is not None and isinstance(node, ast.For | ast.AsyncFor):
+            if over.kind == "loader" and over.loader is None and item.kind == "unknown":
+                item = element(over)
+            self.bind(node.target, item)
+        env, first = dict(frame.env), len(self.job.events)
+        self.body(node.body)
+        if kind is LoopKind.STEP:
+            calls = tuple(event for event in self.job.events[first:] if isinstance(event, Called))
+            self.emit(Stepped(node=node, calls=calls, loop=node, **self.place))  # type: ignore[arg-type]
+        frame.where = outer
+        frame.env = _merged(env, frame.env)
+        self.body(node.orelse)
+
+    def _taken(self, over: Value, outer: Where, inside: Where) -> None:
+        use = self.loaders.get(id(over.loader)) if over.loader is not None else None
+        if use is not None:
+            use.iterated.append(self.job.events[-1])  # type: ignore[arg-type]
+            use.per_epoch = use.per_epoch or outer.phase == "epoch"
+            use.trains = use.trains or (inside.work == "train" and inside.phase == "step")
+
+    # Functions
+
+    def invoke(
+        self,
+        definition: Definition,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+        node: ast.Call | None,
+        owner_value: Value | None = None,
+    ) -> Value:
+        """Follow a function with these arguments, from where the frame is; return what it returns."""
+        function = definition.node
+        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        caller, key = self.frame, id(function)
+        where = caller.where
+        env = self._arguments(definition, args, keywords, owner_value, entry=node is None)
+        signature = tuple(
+            (name, value.kind, value.place, value.known and str(value.constant)[:20]) for name, value in env.items()
+        )
+        asked = (key, replace(where, function=""), signature)
+        if asked in self.answers:
+            return self.answers[asked]
+        depth, frame = 0, caller
+        deep = len(caller.via) >= DEEPEST
+        if key in self.running or deep or self.contexts.get(key, 0) >= CONTEXTS:
+            return self.answers.get((key,), UNKNOWN)
+        del depth, frame
+        self.contexts[key] = self.contexts.get(key, 0) + 1
+        self.visited.add(key)
+        self.running.add(key)
+        via = caller.via if node is None else (*caller.via, (caller.module.source, node))
+        where = _decorated(function, replace(where, function=definition.qualname))
+        self.frame = Frame(
+            definition.module, where, env, definition, definition.owner, _outer(caller, definition), via=via,
+            losses=_losses(function),
+        )  # fmt: skip
+        self.body(function.body)
+        result = self.frame.result
+        self.frame = caller
+        self.running.discard(key)
+        self.answers[asked] = self.answers[key,] = result
+        return result
+
+    def _arguments(
+        self,
+        definition: Definition,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+        owner_value: Value | None,
+        *,
+        entry: bool,
+    ) -> dict[str, Value]:
+        function = definition.node
+        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        spec = function.args
+        names = [*spec.posonlyargs, *spec.args]
+        values = list(args)
+        static = any(last_name(one) == "staticmethod" for one in function.decorator_list)
+        if definition.owner is not None and not static and names:
+            values.insert(0, owner_value if owner_value is not None else self.self_of(definition.owner))
+        given = dict(zip((one.arg for one in names), values, strict=False))
+        given.update({name: value for name, value in keywords.items() if name not in given})
+        defaults = dict(zip((one.arg for one in reversed(names)), reversed(spec.defaults), strict=False))
+        defaults |= {one.arg: d for one, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
+        uses = _uses(function)
+        in_forward = entry and function.name == "forward" and definition.owner is not None
+        env: dict[str, Value] = {}
+        for one in (*names, *spec.kwonlyargs):
+            value = given.get(one.arg)
+            if value is None or value.kind == "unknown":
+                default = defaults.get(one.arg) if value is None else None
+                value = self._default(one, default, uses.get(one.arg, frozenset()), in_forward)
+            env[one.arg] = value
+        if spec.vararg is not None:
+            rest = tuple(values[len(names) :])
+            env[spec.vararg.arg] = Value("plain", items=rest) if rest else UNKNOWN
+        if spec.kwarg is not None:
+            known = {one.arg for one in (*names, *spec.kwonlyargs)}
+            extra = {name: value for name, value in keywords.items() if name not in known}
+            env[spec.kwarg.arg] = Value("plain", fields=extra) if extra or not entry else UNKNOWN
+        return env
+
+    def _default(self, one: ast.arg, default: ast.expr | None, uses: frozenset[str], in_forward: bool) -> Value:
+        guess = of_parameter(one, uses, in_forward=in_forward and default is None)
+        if default is None:
+            return guess
+        value = constant(default.value) if isinstance(default, ast.Constant) else UNKNOWN
+        if value.known and value.constant is not None:
+            return value.but(node=default, name=one.arg)
+        return guess
+
+    def self_of(self, owner: Definition) -> Value:
+        """Return an object of a class that nobody constructs in view, as its own `__init__` makes it."""
+        key = id(owner.node)
+        if key not in self.fields:
+            fields: dict[str, Value] = {}
+            self.fields[key] = fields
+            is_network = self.derives(owner, knowledge.MODULE_BASES)
+            made = Value("module" if is_network else "instance", define=owner, fields=fields, name=owner.qualname)
+            fields.update(self.class_fields(owner))
+            start = self.method(owner, "__init__")
+            if start is not None and id(start.node) not in self.running:
+                before = self.frame.where
+                self.frame.where = Where()
+                self.invoke(start, (), {}, None, made)
+                self.frame.where = before
+        is_network = self.derives(owner, knowledge.MODULE_BASES)
+        return Value("module" if is_network else "instance", define=owner, fields=self.fields[key], name=owner.qualname)
+
+
+def _merged(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
+    """Return what names are after two ways have met."""
+    if one is other:
+        return one
+    joined = dict(one)
+    for name, value in other.items():
+        known = joined.get(name)
+        joined[name] = value if known is None else known if known is value else join(known, value)
+    return joined
+
+
+def _spelled(node: ast.expr) -> str:
+    return _spelled(node.func) if isinstance(node, ast.Call) else last_name(node)
+
+
+def _outer(caller: Frame, definition: Definition) -> Frame | None:
+    """Return the frame that a nested function was defined in, if it still runs."""
+    if "." not in definition.qualname or definition.owner is not None:
+        return None
+    frame: Frame | None = caller
+    parent = definition.qualname.rpartition(".")[0]
+    while frame is not None:
+        if frame.definition is not None and frame.definition.qualname == parent:
+            return frame
+        frame = frame.outer
+    return None
+
+
+def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -> Where:
+    for decorator in function.decorator_list:
+        name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        if knowledge.NO_GRAD.search(name):
+            where = replace(where, no_grad=True)
+        elif name in {"torch.compile", "compile"} or name.endswith(".compile"):
+            where = replace(where, compiled=True)
+        elif knowledge.AUTOCAST.search(name):
+            where = replace(where, autocast=True)
+    return where
+
+
+_USES: dict[int, dict[str, frozenset[str]]] = {}
+
+
+def _uses(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, frozenset[str]]:
+    """Return the attributes that are asked of each name in a function."""
+    known = function.__dict__.get("_whyidle_uses")
+    if known is None:
+        found: dict[str, set[str]] = {}
+        for node in within(function.body):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                found.setdefault(node.value.id, set()).add(node.attr)
+        known = function.__dict__["_whyidle_uses"] = {name: frozenset(attrs) for name, attrs in found.items()}
+    return known  # type: ignore[no-any-return]
+
+
+def _losses(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """Return the names that a backward pass starts from."""
+    found = set()
+    for node in within(function.body):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "backward" and isinstance(node.func.value, ast.Name):
+                found.add(node.func.value.id)
+            if node.func.attr in {"backward", "manual_backward", "scale"}:
+                found.update(one.id for one in node.args[:1] if isinstance(one, ast.Name))
+    return frozenset(found)
+
+
+def _nothing(_: Statements, __: ast.stmt) -> None:
+    return None
+
+
+_HANDLERS: dict[type[ast.stmt], Callable[..., Condition | None]] = {
+    ast.Expr: Statements.expression,
+    ast.Assign: Statements.assign,
+    ast.AnnAssign: Statements.annotated,
+    ast.AugAssign: Statements.augment,
+    ast.Return: Statements.returns,
+    ast.Assert: Statements.asserts,
+    ast.Raise: Statements.raises,
+    ast.Delete: Statements.delete,
+    ast.If: Statements.branch,
+    ast.With: Statements.with_,
+    ast.AsyncWith: Statements.with_,
+    ast.Try: Statements.tries,
+    ast.TryStar: Statements.tries,
+    ast.Match: Statements.match,
+    ast.For: Statements.for_,
+    ast.AsyncFor: Statements.for_,
+    ast.While: Statements.while_,
+}

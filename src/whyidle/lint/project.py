@@ -1,0 +1,173 @@
+"""The modules of a project: what each defines and imports, and which file an import of the project's own means."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from whyidle.lint.source import Source
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(slots=True, eq=False)
+class Definition:
+    """A function or class of the project."""
+
+    kind: Literal["function", "class"]
+    node: Function | ast.ClassDef
+    module: Module
+    qualname: str
+    owner: Definition | None = None  # the class of a method
+    methods: dict[str, Definition] = field(default_factory=dict)  # of a class
+    bases: tuple[str, ...] = ()  # of a class, dotted
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """One file of the project, with what it defines at the top level and what its imports are called."""
+
+    source: Source
+    imports: dict[str, str] = field(default_factory=dict)  # name in the file: dotted name
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    functions: list[Definition] = field(default_factory=list)  # all of them, methods too, in order of the source
+    stars: tuple[str, ...] = ()  # modules of `from x import *`
+
+    def by_method(self, name: str) -> list[Definition]:
+        """Return the methods of this name, of whatever class of the file."""
+        return [one for one in self.functions if one.owner is not None and one.name == name]
+
+
+def module_of(source: Source) -> Module:
+    """Return what a file defines and imports."""
+    module = Module(source)
+    _collect(module, source.tree.body, "", None)
+    module.stars = tuple(
+        _absolute(node, source.module)
+        for node in source.tree.body
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+    )
+    return module
+
+
+def _collect(module: Module, body: Iterable[ast.stmt], prefix: str, owner: Definition | None) -> None:
+    for node in _statements(body):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                module.imports[alias.asname or whole] = whole
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, module.source.module)
+            for alias in node.names:
+                module.imports[alias.asname or alias.name] = f"{base}.{alias.name}".lstrip(".")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            made = Definition("function", node, module, prefix + node.name, owner)
+            module.functions.append(made)
+            (module.definitions if not prefix else {}).setdefault(node.name, made)
+            if owner is not None:
+                owner.methods[node.name] = made
+            _collect(module, node.body, f"{prefix}{node.name}.", None)
+        elif isinstance(node, ast.ClassDef):
+            made = Definition("class", node, module, prefix + node.name, None, {}, tuple(map(_dotted, node.bases)))
+            module.definitions.setdefault(node.name, made)
+            _collect(module, node.body, f"{prefix}{node.name}.", made)
+
+
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements and those in blocks within them, but not what functions and classes hold."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(node, name, ()))
+        for handler in getattr(node, "handlers", ()):
+            yield from _statements(handler.body)
+        for case in getattr(node, "cases", ()):
+            yield from _statements(case.body)
+
+
+def _absolute(node: ast.ImportFrom, module: str) -> str:
+    """Return the module that a `from` import names; a relative one starts from the module's own package."""
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")[: -node.level] if module else []
+    return ".".join([*parts, *filter(None, [node.module])])
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+class Project:
+    """Finds the module that an import means, among files below a root; each file is read once."""
+
+    def __init__(self, roots: Iterable[Path] = (), read: Callable[[Path], Source | None] | None = None) -> None:
+        """Look for modules below `roots` with `read`, which returns None for what cannot be parsed."""
+        self._roots = [root.resolve() for root in roots]
+        self._read = read
+        self._modules: dict[Path, Module | None] = {}
+
+    def module(self, source: Source) -> Module:
+        """Return the module of a file that was read already."""
+        path = source.path.resolve()
+        known = self._modules.get(path)
+        if known is None or known.source is not source:
+            known = self._modules[path] = module_of(source)
+        return known
+
+    def find(self, dotted: str, asker: Module, depth: int = 0) -> Definition | Module | None:
+        """Return the function, class or module that a dotted name means; None if it is none of the project."""
+        first, _, rest = dotted.partition(".")
+        if depth > 4 or not first:
+            return None
+        for parts in range(dotted.count(".") + 1, 0, -1):
+            names = dotted.split(".")
+            found = self._file(names[:parts], asker)
+            if found is None:
+                continue
+            if parts == len(names):
+                return found
+            if parts == len(names) - 1:
+                return self.member(found, names[-1], depth)
+            return None
+        return None
+
+    def member(self, module: Module, name: str, depth: int = 0) -> Definition | Module | None:
+        """Return what a module calls so: its own, or what it imports itself."""
+        if name in module.definitions:
+            return module.definitions[name]
+        if name in module.imports:
+            return self.find(module.imports[name], module, depth + 1)
+        for star in module.stars:
+            found = self.find(f"{star}.{name}", module, depth + 1)
+            if found is not None:
+                return found
+        return None
+
+    def _file(self, names: list[str], asker: Module) -> Module | None:
+        path = asker.source.path.resolve()
+        for folder in path.parents:
+            if not any(folder == root or root in folder.parents for root in self._roots):
+                return None
+            place = folder.joinpath(*names)
+            for file in (place.with_suffix(".py"), place / "__init__.py"):
+                found = self._at(file)
+                if found is not None:
+                    return found
+        return None
+
+    def _at(self, file: Path) -> Module | None:
+        if file not in self._modules:
+            source = self._read(file) if self._read is not None and file.is_file() else None
+            self._modules[file] = None if source is None else module_of(source)
+        return self._modules[file]
