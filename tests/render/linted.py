@@ -86,7 +86,10 @@ def linted() -> Report:
         RunInfo(ignored=(Ignored("old/two.py", "line 3: Missing parentheses in call to 'print'."),)),
         Summary("3 lines in 2 of 14 files can stall the GPU.", source=SourceSummary(14, 3212, unread=1, fixable=3)),
         (READ, LOADER, PROFILER, COPY, persistent),
-        warnings=("old/settings.ini: not read, since there is a pyproject.toml.",),
+        warnings=(
+            "old/two.py: line 3: Missing parentheses in call to 'print'.",
+            "old/settings.ini: not read, since there is a pyproject.toml.",
+        ),
     )
 
 
@@ -103,3 +106,10 @@ def much_linted() -> Report:
 def clean_source() -> Report:
     """Nothing to find."""
     return Report(RunInfo(), Summary("No line of these can stall the GPU.", source=SourceSummary(1, 93, notebooks=1)))
+
+
+def notebook() -> Report:
+    """A finding in a cell of a notebook: the line counts the lines of all cells before it."""
+    place = Location("study.ipynb", 41, 9, "        loss.item()", name="cell 3, line 5")
+    report = linted()
+    return replace(report, findings=(replace(READ, locations=(place,)),), run=RunInfo(), warnings=())

@@ -51,3 +51,8 @@ def test_what_a_file_holds_is_escaped() -> None:
         "whyidle: 1 line ::error::in it",
         "::warning file=a%2Cb%3Ac %3A%3Aerror%3A%3Ad%25.py,line=1,col=2,title=sync.scalar_read::100%25 of ::error::it.",
     ]
+
+
+def test_a_notebook_has_cells_and_no_lines() -> None:
+    _, command = lines(linted.notebook())
+    assert command.startswith("::warning file=study.ipynb,title=sync.scalar_read::cell 3, line 5: `loss.item()`")

@@ -51,3 +51,9 @@ def test_a_finding_without_a_place_is_one_of_the_recording(one_finding: Report) 
 
 def test_a_clean_report_is_an_empty_list() -> None:
     assert issues(linted.clean_source()) == []
+
+
+def test_a_notebook_has_cells_and_no_lines() -> None:
+    (issue,) = issues(linted.notebook())
+    assert issue["location"] == {"path": "study.ipynb", "lines": {"begin": 1}}
+    assert issue["description"].startswith("cell 3, line 5: ")

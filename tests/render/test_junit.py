@@ -72,3 +72,9 @@ def test_ascii() -> None:
     text = render(replace(report, findings=(finding,)), "junit", unicode=False)
     assert text.isascii()
     assert "f&#252;r" in text
+
+
+def test_a_notebook_has_cells_and_no_lines() -> None:
+    (case,) = suite(linted.notebook())
+    assert case.get("name") == "study.ipynb, cell 3, line 5"
+    assert case.get("line") is None

@@ -155,3 +155,10 @@ def test_a_rule_that_nobody_knows_is_named() -> None:
     finding = replace(report.findings[0], rule="made.up")
     assert "made.up" not in known()
     assert run(replace(report, findings=(finding,)))["tool"]["driver"]["rules"] == [{"id": "made.up"}]
+
+
+def test_a_notebook_has_cells_and_no_lines() -> None:
+    valid(linted.notebook())
+    (result,) = run(linted.notebook())["results"]
+    assert "region" not in result["locations"][0]["physicalLocation"]
+    assert result["locations"][0]["message"]["text"] == "cell 3, line 5"

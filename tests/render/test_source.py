@@ -140,3 +140,9 @@ def test_how_far_an_expression_goes(line: str, meant: str) -> None:
 def test_any_line_can_be_drawn(line: str, column: int, width: int) -> None:
     for row in drawn(line, column, width):
         assert "\n" not in row
+
+
+def test_a_notebook_has_cells() -> None:
+    text = render(linted.notebook())
+    assert "  study.ipynb, cell 3, line 5  sync.scalar_read" in text
+    assert "     5 | loss.item()" in text

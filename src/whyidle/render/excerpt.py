@@ -8,6 +8,7 @@ from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 from whyidle.model.finding import Location
+from whyidle.render.places import number
 from whyidle.render.words import clean
 
 INDENT = 5
@@ -24,7 +25,7 @@ def excerpt(place: Location, width: int) -> Iterator[Text]:
     end = start + span(line, start)
     before, meant, after = (_shown(part) for part in (line[:start], line[start:end], line[end:]))
     before = before.lstrip()
-    head = f"{'':{INDENT}}{place.line}"
+    head = f"{'':{INDENT}}{number(place)}"
     room = width - len(head) - 3
     if cell_len(before + meant + after) > room and len(before) > _BEFORE:
         before = "…" + before[1 - _BEFORE :]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from whyidle.model.finding import Finding, Report, Severity
-from whyidle.render.advice import advice, in_source, unread
+from whyidle.render.advice import advice, unread
 from whyidle.render.base import Look, Renderer
+from whyidle.render.places import file_line, in_source
 from whyidle.render.words import clean
 
 _COMMAND: Mapping[Severity, str] = {"high": "error", "medium": "warning", "low": "notice"}
@@ -33,9 +34,9 @@ def _annotation(finding: Finding) -> str:
     properties = {}
     place = in_source(finding)
     if place is not None:
-        properties = {"file": clean(place.file), "line": str(place.line)}
-        if place.column is not None:
-            properties["col"] = str(place.column)
+        properties["file"] = clean(place.file)
+        if (line := file_line(place)) is not None:
+            properties |= {"line": str(line)} | ({"col": str(place.column)} if place.column is not None else {})
     return _command(_COMMAND[finding.severity], properties | {"title": clean(finding.rule)}, advice(finding))
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from whyidle.model.finding import Finding, Location, Report, Severity
-from whyidle.render.advice import advice, in_source
+from whyidle.render.advice import advice
 from whyidle.render.base import Look, Renderer
 from whyidle.render.fingerprint import fingerprints
 from whyidle.render.json import dumps
+from whyidle.render.places import file_line, in_source
 
 _SEVERITY: Mapping[Severity, str] = {"high": "critical", "medium": "major", "low": "minor"}
 
@@ -37,7 +38,7 @@ class GitLab(Renderer):
 
 
 def _location(finding: Finding, files: list[str]) -> dict[str, object]:
-    """Return a path and a line, which the format asks for: of what was recorded, the beginning of the recording."""
+    """Return a path and a line, which the format asks for: of recordings and notebooks the first."""
     place = in_source(finding) or next(iter(finding.locations), None) or Location(files[0] if files else ".")
     path = place.file.replace("\\", "/").removeprefix("./")
-    return {"path": path, "lines": {"begin": place.line or 1}}
+    return {"path": path, "lines": {"begin": file_line(place) or 1}}

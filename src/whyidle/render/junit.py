@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from whyidle.model.finding import Finding, Report
-from whyidle.render.advice import advice, in_source, unread
+from whyidle.render.advice import advice, unread
 from whyidle.render.base import Look, Renderer
+from whyidle.render.places import file_line, in_source, spot
 from whyidle.render.words import clean
 
 # What XML 1.0 has no way to write, not even escaped.
@@ -38,8 +39,8 @@ def _case(finding: Finding) -> str:
     place = in_source(finding)
     about = {"classname": finding.rule, "name": finding.rule}
     if place is not None:
-        column = f":{place.column}" if place.column is not None else ""
-        about |= {"name": f"{place.file}:{place.line}{column}", "file": place.file, "line": str(place.line)}
+        about |= {"name": spot(place), "file": place.file}
+        about |= {"line": str(line)} if (line := file_line(place)) is not None else {}
     if finding.severity == "low":
         return _element("testcase", about, _element("system-out", {}, _text(advice(finding)) + "\n"))
     said = {"type": finding.rule, "message": clean(finding.message)}

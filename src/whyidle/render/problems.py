@@ -42,11 +42,12 @@ class Problem:
 
 def known() -> Mapping[str, Problem]:
     """Return every problem by its id, in order."""
-    return _joined(all_rules(), tuple(all_checks()))
+    return joined(all_rules(), all_checks())
 
 
 @cache
-def _joined(rules: tuple[type[Rule], ...], checks: tuple[type[Check], ...]) -> Mapping[str, Problem]:
+def joined(rules: tuple[type[Rule], ...], checks: tuple[type[Check], ...]) -> Mapping[str, Problem]:
+    """Return problems by id, in order, of rules and the checks that share their ids or stand alone."""
     found = {rule.id: Problem(rule.id, rule) for rule in rules}
     for check in sorted(checks, key=lambda check: check.name):
         told = found.get(check.rule, Problem(check.rule))

@@ -12,11 +12,12 @@ from urllib.parse import quote
 
 from whyidle._version import __version__
 from whyidle.model.finding import Finding, Location, Report, Severity
-from whyidle.render.advice import advice, unread
+from whyidle.render.advice import advice, unread, warnings
 from whyidle.render.base import Look, Renderer
 from whyidle.render.fingerprint import fingerprints
 from whyidle.render.json import dumps
 from whyidle.render.passages import place
+from whyidle.render.places import cell, file_line
 from whyidle.render.problems import known, markdown
 from whyidle.render.words import clean
 
@@ -85,14 +86,15 @@ def _result(finding: Finding, index: int, fingerprint: str) -> Object:
 def _location(location: Location) -> Object:
     """Return a place: of source with its line, of a recording with what says where in it in words."""
     physical: Object = {"artifactLocation": _artifact(location.file)}
-    if location.line is None:
-        return {"physicalLocation": physical, "message": _message(place(location))}
-    region: Object = {"startLine": location.line}
+    line = file_line(location)
+    if line is None:
+        return {"physicalLocation": physical, "message": _message(cell(location) or place(location))}
+    region: Object = {"startLine": line}
     if location.column is not None:
         region["startColumn"] = location.column
     physical["region"] = region
     if location.excerpt:  # the whole line, which is more than the region
-        physical["contextRegion"] = {"startLine": location.line, "snippet": {"text": clean(location.excerpt)}}
+        physical["contextRegion"] = {"startLine": line, "snippet": {"text": clean(location.excerpt)}}
     return {"physicalLocation": physical}
 
 
@@ -111,7 +113,7 @@ def _notifications(report: Report) -> Iterator[Object]:
     for path, why in unread(report):
         where = {"physicalLocation": {"artifactLocation": _artifact(path)}}
         yield {"level": "warning", "message": _message(f"not read: {clean(why)}"), "locations": [where]}
-    for warning in report.warnings:
+    for warning in warnings(report):
         yield {"level": "warning", "message": _message(clean(warning))}
     if not report.judged:
         yield {"level": "error", "message": _message(clean(report.summary.verdict))}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from whyidle.model.finding import Finding, Fix, Location, Report
-from whyidle.render.advice import in_source, unread
+from whyidle.render.advice import unread, warnings
 from whyidle.render.excerpt import INDENT, excerpt
 from whyidle.render.lines import hang
 from whyidle.render.passages import STYLE, code
+from whyidle.render.places import in_source, spot, spots
 from whyidle.render.words import clean, percent, plural, shorten
 
 _WARNINGS = 4
@@ -94,7 +94,7 @@ def _facts(report: Report) -> str:
 def _in_full(finding: Finding, width: int, everything: bool) -> Iterator[Text]:
     """Yield a finding with the line that it is about, what is wrong with it and what to write instead."""
     place = in_source(finding)
-    where = Text.assemble("  ", (_place(place), "bold"), "  ", (clean(finding.rule), STYLE[finding.severity]), "  ")
+    where = Text.assemble("  ", (_spot(finding), "bold"), "  ", (clean(finding.rule), STYLE[finding.severity]), "  ")
     yield from hang(where, Text(_tags(finding), style="dim"), width, indent=4)
     if place is not None:
         yield from excerpt(place, width)
@@ -108,8 +108,8 @@ def _in_full(finding: Finding, width: int, everything: bool) -> Iterator[Text]:
 def _change(label: str, fix: Fix, width: int, everything: bool) -> Iterator[Text]:
     """Yield what to type, or where that is not known what to do; and what else it changes or may cost."""
     head = f"{'':{INDENT}}{label:<6}  "
-    rows = [row for line in fix.change.splitlines() for row in code(clean(line), width - len(head))]
-    for number, row in enumerate(rows or [clean(fix.title)]):
+    lines = fix.change.splitlines() or [fix.title]
+    for number, row in enumerate(row for line in lines for row in code(clean(line), width - len(head))):
         yield Text.assemble((" " * len(head) if number else head, "dim"), (row, "cyan"))
     note = (fix.patch.note if fix.patch is not None else "") or (fix.risk if everything else "")
     if note:
@@ -120,7 +120,7 @@ def _seen(finding: Finding, place: Location | None, width: int) -> Iterator[Text
     """Yield what shows it, and the other places that belong to it."""
     told = [clean(finding.seen)] if finding.seen else []
     others = [other for other in finding.locations if other is not place]
-    told += [f"with {_places(others)}"] if others else []
+    told += [f"with {spots(others)}"] if others else []
     if told:
         yield from hang(Text(f"{'':{INDENT}}{'seen':<6}  ", style="dim"), Text("; ".join(told)), width)
 
@@ -145,9 +145,9 @@ def _in_short(findings: Sequence[Finding], width: int, room: _Room) -> Iterator[
     shown = by_rule if room.rules is None else by_rule[: room.rules]
     for group in shown:
         each = len(group) if room.each is None or len(group) <= room.each + 1 else room.each
-        size = max((cell_len(_place(in_source(finding))) for finding in group[:each]), default=0)
+        size = max((cell_len(_spot(finding)) for finding in group[:each]), default=0)
         for finding in group[:each]:
-            where = _place(in_source(finding))
+            where = _spot(finding)
             head = Text.assemble("  ", where, " " * (size - cell_len(where)), "  ")
             head.append(clean(finding.rule), STYLE[finding.severity])
             head.append("  ")
@@ -163,20 +163,12 @@ def _more_of(findings: Sequence[Finding], more: bool, width: int) -> Text:
     places = [place for finding in findings if (place := in_source(finding)) is not None]
     head = f"  {len(findings):,}{' more' if more else ''} of {clean(findings[0].rule)}: "
     tail = "; --all shows them"
-    return Text(head + shorten(_places(places), max(width - len(head) - len(tail), 1)) + tail, style="dim")
+    return Text(head + shorten(spots(places), max(width - len(head) - len(tail), 1)) + tail, style="dim")
 
 
-def _place(place: Location | None) -> str:
-    if place is None:
-        return "-"
-    return f"{clean(place.file)}:{place.line}" + (f":{place.column}" if place.column is not None else "")
-
-
-def _places(places: Sequence[Location]) -> str:
-    """Return "train.py:80, 91, model.py:12": the name of a file once for all of its lines."""
-    by_file = groupby(places, key=lambda place: place.file)
-    lines = ((file, dict.fromkeys(str(place.line) for place in found)) for file, found in by_file)
-    return ", ".join(f"{clean(file)}:{', '.join(numbers)}" for file, numbers in lines)
+def _spot(finding: Finding) -> str:
+    place = in_source(finding)
+    return "-" if place is None else spot(place)
 
 
 def _notes(report: Report, width: int, everything: bool) -> Iterator[Text]:
@@ -187,11 +179,11 @@ def _notes(report: Report, width: int, everything: bool) -> Iterator[Text]:
         yield from hang(Text("  not read: ", style="bold yellow"), Text(f"{clean(path)}: {clean(why)}"), width)
     if len(files) > len(shown):
         yield Text(f"  not read: {plural(len(files) - len(shown), 'more file')}: --all", style="dim")
-    warnings = report.warnings if everything else report.warnings[:_WARNINGS]
-    for warning in warnings:
+    told = warnings(report)
+    for warning in told if everything else told[:_WARNINGS]:
         yield from hang(Text("  warning: ", style="bold yellow"), Text(clean(warning)), width)
-    if len(report.warnings) > len(warnings):
-        yield Text(f"  warning: {len(report.warnings) - len(warnings):,} more: --all", style="dim")
+    if len(told) > _WARNINGS and not everything:
+        yield Text(f"  warning: {len(told) - _WARNINGS:,} more: --all", style="dim")
     yield from _fixable(report, width)
     if report.findings and not everything:
         text = "whyidle explain RULE: why, and when to ignore it; --all: everything"
