@@ -27,8 +27,8 @@ from whyidle.model.measurement import CATALOG
 from whyidle.render import renderer
 from whyidle.render.bars import MEANINGS
 from whyidle.render.base import Look
-from whyidle.render.page import about_and_ignore, changes
-from whyidle.render.problems import Problem, docstring, known
+from whyidle.render.page import about_and_ignore
+from whyidle.render.problems import Problem, changes, docstring, known
 from whyidle.rules import all_rules
 from whyidle.rules.base import Rule, Threshold
 
@@ -97,12 +97,12 @@ def cases(rule: type[Rule], fires: bool) -> str:
     return "\n".join([f"### {'Speaks' if fires else 'Is silent'} when", "", *lines])
 
 
-def fixes(rule: type[Rule]) -> str:
-    """Return the changes that a rule asks for in the cases in which it speaks."""
-    found = changes(rule)
+def fixes(speaker: type[Rule | Check], level: str) -> str:
+    """Return the changes that a rule or a check asks for in the cases in which it speaks."""
+    found = changes(speaker)
     if not found:
         return ""
-    parts = ["## What to change"]
+    parts = [f"{level} What to change"]
     for fix in found:
         risk = f"; {fix.risk}" if fix.risk else ""
         parts.append(f"**{fix.title}** (effort: {fix.effort}{risk})\n\n```python\n{fix.change}\n```")
@@ -129,6 +129,7 @@ def in_the_source(problem: Problem) -> Iterator[str]:
             continue
         yield f"### {check.name}"
         yield docstring(check).replace("## ", "#### ")
+        yield fixes(check, "####")
         yield from check_cases(check, "####")
 
 
@@ -138,10 +139,8 @@ def problem_page(problem: Problem) -> str:
     _, _, body = about.partition("\n\n")
     classes = (*([problem.rule] if problem.rule else []), *problem.checks)
     source = " and ".join(f"src/{one.__module__.replace('.', '/')}.py" for one in classes)
-    parts = [f"# {problem.id}", f"**{problem.summary}**", body]
-    if problem.rule is not None:
-        parts.append(fixes(problem.rule))
-    parts += [ignore, *in_the_source(problem)]
+    parts = [f"# {problem.id}", f"**{problem.summary}**", body, fixes(problem.first, "##"), ignore]
+    parts += in_the_source(problem)
     if rule := problem.rule:
         numbers = (*needs(rule), thresholds(rule), cases(rule, True), cases(rule, False))
         parts += ["## The numbers behind it", *numbers]

@@ -8,12 +8,12 @@ from itertools import groupby
 from rich.text import Text
 
 from whyidle.lint.base import Check
-from whyidle.model.finding import GROUPS, Fix
+from whyidle.model.finding import GROUPS
 from whyidle.render.bars import MEANINGS
 from whyidle.render.base import Look
 from whyidle.render.lines import hang
 from whyidle.render.passages import EFFORT, code
-from whyidle.render.problems import HOW, IGNORE, Problem, docstring, sections, summary
+from whyidle.render.problems import HOW, IGNORE, Problem, changes, docstring, sections, summary
 from whyidle.render.terminal import write
 from whyidle.rules.base import Rule, Threshold
 
@@ -68,16 +68,6 @@ def idle_cause(label: str, rules: Sequence[type[Rule]], look: Look) -> str:
     return write(lines, look)
 
 
-def changes(rule: type[Rule]) -> list[Fix]:
-    """Return the changes that a rule asks for in the cases in which it speaks, each once."""
-    found: dict[str, Fix] = {}
-    for case in rule.cases:
-        if case.fires:
-            for finding in rule().diagnose(case.measurements()):
-                found |= {fix.title: fix for fix in finding.fixes if fix.title not in found}
-    return list(found.values())
-
-
 def about_and_ignore(speaker: type[Rule | Check]) -> tuple[str, str]:
     """Return a docstring in two parts: up to when to ignore it, and that; between them stands what to change."""
     about, mark, ignore = docstring(speaker).partition(f"## {IGNORE}")
@@ -93,7 +83,7 @@ def _page(problem: Problem, width: int) -> Iterator[Text]:
     yield Text(f"  {problem.id}", style="bold")
     yield Text()
     yield from _prose(about, width)
-    fixes = changes(problem.rule) if problem.rule is not None else []
+    fixes = changes(problem.first)
     if fixes:
         yield Text("  What to change", style="bold")
     for fix in fixes:

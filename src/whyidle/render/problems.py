@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
-from whyidle.lint.base import Check
-from whyidle.lint.checks import all_checks
+from whyidle.lint.base import Check, Invalid
+from whyidle.lint.checks import all_checks, ask
+from whyidle.lint.project import Project
+from whyidle.lint.source import Source
+from whyidle.model.finding import Fix
 from whyidle.rules import all_rules
 from whyidle.rules.base import Rule
 
@@ -69,6 +74,30 @@ def sections(speaker: type[Rule | Check]) -> dict[str, str]:
     """Return the paragraphs under each heading, by the heading."""
     parts = re.split(r"^## (.+)\n", docstring(speaker), flags=re.MULTILINE)
     return {head: body.strip() for head, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def changes(speaker: type[Rule | Check]) -> list[Fix]:
+    """Return the changes that a rule or a check asks for in the cases in which it speaks, each once."""
+    found: dict[str, Fix] = {}
+    for fix in _of_rule(speaker) if issubclass(speaker, Rule) else _of_check(speaker):
+        found.setdefault(fix.title, fix)
+    return list(found.values())
+
+
+def _of_rule(rule: type[Rule]) -> Iterator[Fix]:
+    for case in rule.cases:
+        if case.fires:
+            for finding in rule().diagnose(case.measurements()):
+                yield from finding.fixes
+
+
+def _of_check(check: type[Check]) -> Iterator[Fix]:
+    for case in check.cases:
+        if isinstance(case, Invalid):
+            source = Source(Path("job.py"), "job.py", case.code, ast.parse(case.code))
+            for found in ask([check], source, Project()):
+                if found.hit.title:
+                    yield Fix(found.hit.title, found.hit.change, found.hit.effort, risk=found.hit.risk)
 
 
 def markdown(problem: Problem) -> str:
