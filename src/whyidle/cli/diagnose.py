@@ -36,6 +36,12 @@ WhatIf = Annotated[
 Everything = Annotated[
     bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
 ]
+SourceCode = Annotated[
+    Path | None,
+    typer.Option(
+        "--source", metavar="PATH", help="The code that ran: its lines are named, and what can stall weighed."
+    ),
+]
 
 
 def diagnose(
@@ -48,6 +54,7 @@ def diagnose(
     hours: Hours = None,
     what_if: WhatIf = None,
     no_predict: NoPredict = False,
+    source: SourceCode = None,
     everything: Everything = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even when there are findings.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
@@ -66,6 +73,7 @@ def diagnose(
         whyidle diagnose rank*.json.gz --price 2.60 --gpus 8 --hours 24
         whyidle diagnose trace.json -o report.json
         whyidle diagnose whyidle-runs/LATEST gpu.txt train.log
+        whyidle diagnose whyidle-runs/LATEST --source train.py
         whyidle diagnose trace.json --what-if input.workers_zero,sync.scalar_read
         whyidle diagnose 'sagemaker://my-training-job?region=us-east-1'
         whyidle diagnose 'prometheus+http://localhost:9090/?match={Hostname="node7"}&start=-3h'
@@ -81,7 +89,14 @@ def diagnose(
     asked = diagnosis.rules_in(what_if or ())
     diagnosis.check(predict=not no_predict, what_if=asked)
     judge = partial(
-        diagnosis.diagnose, paths, price=price, gpus=gpus, hours=hours, predict=not no_predict, what_if=asked
+        diagnosis.diagnose,
+        paths,
+        price=price,
+        gpus=gpus,
+        hours=hours,
+        predict=not no_predict,
+        what_if=asked,
+        source=source,
     )
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:

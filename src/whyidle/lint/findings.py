@@ -117,6 +117,7 @@ def finding(found: Found) -> Finding:
         lost_share=None,
         locations=tuple(location(node, source) for source, node in places),
         fixes=(fix,) if hit.title or patch else (),
+        evidence="source",
     )
 
 
