@@ -22,7 +22,12 @@ from whyidle.render.words import clean
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH", help="Files, folders or addresses with the evidence of one run.")
 ]
-Format = Annotated[str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", "-f", help="terminal, json, sarif, github, gitlab or junit; json for -o FILE.json, else terminal."
+    ),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
 WhatIf = Annotated[
     list[str] | None,
@@ -98,8 +103,8 @@ def diagnose(
             with loading() as progress:
                 report = judge(progress=progress)
         except WhyIdleError as error:
-            # A program that reads standard output gets its object all the same, but for a name that no rule has.
-            if chosen == "json" and output is None and not diagnosis.unheard_of(asked):
+            # A program that reads standard output gets its report all the same, but for a name that no rule has.
+            if chosen != "terminal" and output is None and not diagnosis.unheard_of(asked):
                 out.write(renders.render(_nothing(error), out.look))
             raise
         _warn_of_unread(report, paths)
