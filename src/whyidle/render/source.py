@@ -166,8 +166,7 @@ def _in_short(findings: Sequence[Finding], width: int, room: _Room) -> Iterator[
 def _more_of(findings: Sequence[Finding], more: bool, width: int) -> Text:
     places = [place for finding in findings if (place := in_source(finding)) is not None]
     head = f"  {len(findings):,}{' more' if more else ''} of {clean(findings[0].rule)}: "
-    tail = "; --all shows them"
-    return Text(head + shorten(spots(places), max(width - len(head) - len(tail), 1)) + tail, style="dim")
+    return Text(head + shorten(spots(places), max(width - len(head), 1)), style="dim")
 
 
 def _spot(finding: Finding) -> str:
@@ -206,6 +205,6 @@ def _fixable(report: Report, width: int) -> Iterator[Text]:
     if safe:
         told.append(f"{safe:,} of {len(patches):,} can be fixed by --fix; --diff shows how")
     if unsafe:
-        told.append(f"{unsafe:,}{' more' if safe else ''} by --fix --unsafe-fixes, which changes what is computed")
+        told.append(f"{unsafe:,}{' more' if safe else ''} by --fix --unsafe-fixes, which change results")
     if told:
         yield from hang(Text("  "), Text("; ".join(told)), width)
