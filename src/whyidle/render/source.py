@@ -205,6 +205,6 @@ def _fixable(report: Report, width: int) -> Iterator[Text]:
     if safe:
         told.append(f"{safe:,} of {len(patches):,} can be fixed by --fix; --diff shows how")
     if unsafe:
-        told.append(f"{unsafe:,}{' more' if safe else ''} by --fix --unsafe-fixes, which change results")
+        told.append(f"{unsafe:,} more with --unsafe-fixes" if safe else f"{unsafe:,} can be by --fix --unsafe-fixes")
     if told:
         yield from hang(Text("  "), Text("; ".join(told)), width)
