@@ -38,7 +38,9 @@ class Module:
     imports: dict[str, str] = field(default_factory=dict)  # name in the file: dotted name
     definitions: dict[str, Definition] = field(default_factory=dict)
     functions: list[Definition] = field(default_factory=list)  # all of them, methods too, in order of the source
+    by_node: dict[int, Definition] = field(default_factory=dict)  # all definitions, by identity of the node
     stars: tuple[str, ...] = ()  # modules of `from x import *`
+    asked: dict[tuple[str, int], object] = field(default_factory=dict)  # answers about its nodes, by their identity
 
     def by_method(self, name: str) -> list[Definition]:
         """Return the methods of this name, of whatever class of the file."""
@@ -70,13 +72,15 @@ def _collect(module: Module, body: Iterable[ast.stmt], prefix: str, owner: Defin
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             made = Definition("function", node, module, prefix + node.name, owner)
             module.functions.append(made)
+            module.by_node[id(node)] = made
             (module.definitions if not prefix else {}).setdefault(node.name, made)
             if owner is not None:
                 owner.methods[node.name] = made
             _collect(module, node.body, f"{prefix}{node.name}.", None)
         elif isinstance(node, ast.ClassDef):
             made = Definition("class", node, module, prefix + node.name, None, {}, tuple(map(_dotted, node.bases)))
-            module.definitions.setdefault(node.name, made)
+            module.by_node[id(node)] = made
+            (module.definitions if not prefix else {}).setdefault(node.name, made)
             _collect(module, node.body, f"{prefix}{node.name}.", made)
 
 
@@ -116,6 +120,8 @@ class Project:
         self._roots = [root.resolve() for root in roots]
         self._read = read
         self._modules: dict[Path, Module | None] = {}
+        self._found: dict[tuple[str, Path], Definition | Module | None] = {}
+        self._folders: dict[Path, frozenset[str]] = {}
 
     def module(self, source: Source) -> Module:
         """Return the module of a file that was read already."""
@@ -127,11 +133,16 @@ class Project:
 
     def find(self, dotted: str, asker: Module, depth: int = 0) -> Definition | Module | None:
         """Return the function, class or module that a dotted name means; None if it is none of the project."""
-        first, _, rest = dotted.partition(".")
-        if depth > 4 or not first:
+        if depth > 4 or not dotted:
             return None
-        for parts in range(dotted.count(".") + 1, 0, -1):
-            names = dotted.split(".")
+        key = (dotted, asker.source.path.parent)
+        if key not in self._found:
+            self._found[key] = None  # imports may go round in circles
+            self._found[key] = self._find(dotted.split("."), asker, depth)
+        return self._found[key]
+
+    def _find(self, names: list[str], asker: Module, depth: int) -> Definition | Module | None:
+        for parts in range(len(names), 0, -1):
             found = self._file(names[:parts], asker)
             if found is None:
                 continue
@@ -155,16 +166,26 @@ class Project:
         return None
 
     def _file(self, names: list[str], asker: Module) -> Module | None:
-        path = asker.source.path.resolve()
-        for folder in path.parents:
+        for folder in asker.source.path.resolve().parents:
             if not any(folder == root or root in folder.parents for root in self._roots):
                 return None
+            if names[0] not in self._names(folder):
+                continue
             place = folder.joinpath(*names)
             for file in (place.with_suffix(".py"), place / "__init__.py"):
                 found = self._at(file)
                 if found is not None:
                     return found
         return None
+
+    def _names(self, folder: Path) -> frozenset[str]:
+        """Return the names of modules and packages in a folder."""
+        if folder not in self._folders:
+            try:
+                self._folders[folder] = frozenset(one.name.removesuffix(".py") for one in folder.iterdir())
+            except OSError:
+                self._folders[folder] = frozenset()
+        return self._folders[folder]
 
     def _at(self, file: Path) -> Module | None:
         if file not in self._modules:

@@ -29,6 +29,7 @@ class Where:
     no_grad: bool = False
     autocast: bool = False
     compiled: bool = False  # torch.compile traces this code
+    environment: bool = False  # the training loop steps an environment, too: actions have to reach it
     function: str = ""  # qualified name of the function that it stands in
 
     @property

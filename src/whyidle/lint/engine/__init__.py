@@ -43,7 +43,7 @@ def follow(source: Source, project: Project, see: Callable[[Event, Job], None]) 
     job.frameworks = frozenset(
         name for name in _FRAMEWORKS if any(v.split(".")[0] == name for v in module.imports.values())
     )
-    job.trains = any(engine.traits.trains(one.node.body, module, one.owner) for one in module.functions)
+    job.trains = any(engine.traits.trains(one.node.body, module) for one in module.functions)
     job.trains = job.trains or engine.traits.trains(source.tree.body, module)
     engine.globals[id(module)] = engine.frame.env
     engine.body(source.tree.body)
@@ -74,12 +74,11 @@ def _entry(engine: Statements, one: Definition) -> Where:
     if name in knowledge.EVAL_METHODS and one.owner is not None and name.endswith("_step"):
         return Where("step", "eval")
     if name in knowledge.STEP_METHODS and one.owner is not None:
-        loops = engine.traits.has_training_loop(one.node.body, one.module, one.owner)
-        return Where() if loops else Where("step", "train")
+        return Where("step", "train")
     if network and name == "forward":
         return Where("step", "train")
-    if engine.traits.trains(one.node.body, one.module, one.owner):
-        loops = engine.traits.has_training_loop(one.node.body, one.module, one.owner)
+    if engine.traits.trains(one.node.body, one.module):
+        loops = engine.traits.has_training_loop(one.node.body, one.module)
         return Where() if loops else Where("step", "train")
     if name in {"main", "__init__"}:
         return Where()
@@ -95,9 +94,21 @@ def _called(tree: ast.Module) -> set[str]:
     }
 
 
+# Words of code that may move a model to an accelerator.
+_ELSEWHERE = re.compile(r"device|\.to\(|deepspeed|lightning|horovod|parallel|\bmps\b|tpu|\bhvd\b", re.IGNORECASE)
+
+
+def _built_here(text: str) -> bool:
+    """Say whether a file builds the model that it trains: without a word of devices it then trains on the CPU."""
+    trained = re.findall(r"optim\w*\.\w+\(\s*(?:params\s*=\s*)?(\w+)\.parameters\(", text)
+    return any(re.search(rf"^\s*{name}\s*=\s*[\w.]+\(", text, re.MULTILINE) for name in trained)
+
+
 def _gpu(text: str):  # type: ignore[no-untyped-def]
     if re.search(r"cuda|accelerat|\bgpu|Trainer\(|fabric|nccl|xpu|hpu", text, re.IGNORECASE):
         return "yes"
+    if not re.search(_ELSEWHERE, text) and _built_here(text):
+        return "no"
     return "no" if re.search(r"""device\(["']cpu["']\)|device\s*=\s*["']cpu["']""", text) else "assumed"
 
 

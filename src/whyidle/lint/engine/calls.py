@@ -54,6 +54,7 @@ class Calls(Expressions):
         used = not (isinstance(statement, ast.Expr) and statement.value is node)
         inside, result = self._enter(call)
         if not inside:
+            self._call_back(call)
             result = self._result(call)
         self._shown(call)
         event = Called(
@@ -120,6 +121,13 @@ class Calls(Expressions):
                     return True, result
                 return True, _of_network(result, function)
         return False, UNKNOWN
+
+    def _call_back(self, call: Call) -> None:
+        """Follow functions of the project that are handed to code that is none: it will call them."""
+        hot = self.frame.where.phase == "step" or call.name.endswith((".spawn", ".launch", ".map", "notebook_launcher"))
+        for value in call.args if hot else ():
+            if value.kind == "function" and isinstance(value.define, Definition):
+                self.invoke(value.define, (), {}, call.node, value.items[0] if value.items else None)
 
     def _construct(self, definition: Definition, call: Call) -> Value:
         is_network = self.derives(definition, knowledge.MODULE_BASES)
@@ -199,7 +207,7 @@ class Calls(Expressions):
             return tensor.but(place=self.moved_to(call, tensor))
         if method == "pin_memory":
             return tensor.but(pinned=True)
-        if method in {"items", "values", "keys"} and tensor.is_batch:
+        if method in {"items", "values", "keys"}:  # what we took for a tensor is a dict of tensors
             return tensor.but(name=method)
         if method.startswith("new_"):
             return tensor.but(is_batch=False, boolean=False)
@@ -624,7 +632,7 @@ def element(value: Value) -> Value:
         place: Place = "device" if value.place == "device" else "host"
         return Value("tensor", place, value.pinned, is_batch=True, loader=value.loader)
     if value.kind == "tensor":
-        if value.name in {"items", "keys"} and value.is_batch:
+        if value.name in {"items", "keys"}:
             return Value("plain", items=(PLAIN, value.but(name=""))) if value.name == "items" else PLAIN
         return value.but(items=None, fields=None)
     if value.fields and value.kind == "plain":

@@ -156,10 +156,9 @@ class Expressions(State):
 
     def binary(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
-        if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant | ast.JoinedStr):
-            if isinstance(left.constant, str) or isinstance(node.left, ast.JoinedStr):
-                self.show(node, right, "%")
-                return PLAIN
+        if isinstance(node.op, ast.Mod) and (isinstance(left.constant, str) or _is_text(node.left)):
+            self.show(node, right, "%")
+            return PLAIN
         for value in (left, right):
             if value.kind == "tensor":
                 other = right if value is left else left
@@ -207,13 +206,14 @@ class Expressions(State):
         if isinstance(operator, ast.Is | ast.IsNot):
             return self._is(node, values)
         if isinstance(operator, ast.In | ast.NotIn):
-            if any(value.kind == "tensor" and value.place != "unknown" for value in values[1:2]):
+            if values[1].on_device and not isinstance(values[0].constant, str):
                 self.emit(Tested(node=node, value=values[1], how="any", **self.place))  # type: ignore[arg-type]
             if all(value.kind == "settings" or value.known for value in values):
                 return Value("settings")
             return PLAIN
         tensors = [value for value in values if value.kind == "tensor"]
-        if tensors:
+        texts = any(value.known and isinstance(value.constant, str) for value in values)
+        if tensors and not texts:  # what is held against a text is none
             result = tensors[0]
             for value in tensors[1:]:
                 result = join(result, value)
@@ -365,6 +365,13 @@ def _combined(tensor: Value, other: Value) -> Value:
     elif "assumed" in (tensor.place, other.place if other.kind == "tensor" else ""):
         result = result.but(place="assumed")
     return result.but(is_batch=False, items=None, fields=None, loader=None)
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Say whether an expression is text by how it is spelled: "%10s" * 2 + "%8.4g"."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+        return _is_text(node.left) or _is_text(node.right)
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _period(value: Value) -> int:

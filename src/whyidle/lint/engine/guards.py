@@ -34,6 +34,7 @@ _COUNTER = re.compile(
     r"step_idx|iter_num|completed_steps|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
     re.IGNORECASE,
 )
+_PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|last|prev|previous|tick)(_|\b)", re.I)
 _CLOCK = re.compile(r"(^|[._])(time|perf_counter|monotonic|elapsed|now|seconds?|minutes?|since|dt)($|[._])", re.I)
 _ENDING = {"exit", "_exit", "quit", "abort"}
 _TRAINING = re.compile(r"(^|[._])(training|is_train|is_training|train|do_train|train_mode)$", re.IGNORECASE)
@@ -105,7 +106,7 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
         value: what is known of it as a whole.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yes, no = split(test.operand, _negated(value))
+        yes, no = split(test.operand, value)  # which is told of what stands behind the `not`
         return no, yes
     if isinstance(test, ast.BoolOp):
         return _several(test, value)
@@ -138,10 +139,6 @@ def _several(test: ast.BoolOp, value: Value) -> tuple[Condition, Condition]:
     loose = [no if isinstance(test.op, ast.And) else yes for yes, no in parts]
     anything = next((one for one in loose if not one.bites), RARELY if loose else ALWAYS)
     return (everything, anything) if isinstance(test.op, ast.And) else (anything, everything)
-
-
-def _negated(value: Value) -> Value:
-    return value.but(constant=not value.constant) if value.known else value
 
 
 def _counted(test: ast.expr, every: int) -> tuple[Condition, Condition]:
@@ -195,6 +192,10 @@ def _compared(test: ast.Compare, text: str, value: Value) -> tuple[Condition, Co
         if small and isinstance(operator, ast.Gt | ast.GtE):
             return ALWAYS, RARELY
         return ALWAYS, ALWAYS
+    if _PERIOD.search(text) and isinstance(operator, ast.Lt | ast.LtE):  # not yet as far as the next one
+        return ALWAYS, RARELY
+    if _PERIOD.search(text) and isinstance(operator, ast.Gt | ast.GtE | ast.Eq):
+        return RARELY, ALWAYS
     if re.search(r"best|patience|min_loss|max_acc", text):
         return RARELY, ALWAYS
     if value.kind == "settings" or any(

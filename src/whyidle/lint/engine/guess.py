@@ -25,11 +25,23 @@ _SCALER = re.compile(r"(^|_)(grad_?scaler|loss_?scaler|scaler|amp_scaler)$", re.
 _SCHEDULER = re.compile(r"(^|_)(scheduler|sched|lr_scheduler|lr_sched|warmup_scheduler)$", re.IGNORECASE)
 _DEVICE = re.compile(r"(^|_)(device|dev|gpu|local_rank|device_id|gpu_id)s?$", re.IGNORECASE)
 _ENVIRONMENT = re.compile(r"(^|_)(env|envs|environment|vec_env|gym_env)$", re.IGNORECASE)
-_LOSS = re.compile(r"^(loss(_?\w+)?|\w+_loss|losses|loss_dict|err[DG]\w*|lossf?)$", re.IGNORECASE)
+_LOSS = re.compile(
+    r"^((\w+_)?loss(_?(g|d|mean|avg|sum|value|total|\d|a|b|gan|l1|mse|kl|ce|rec|adv|batch|accum))?|err[dg]\w*|lossf)$",
+    re.IGNORECASE,
+)
 _OUTPUT = re.compile(r"^(logits?|outputs?|preds?|predictions|y_hat|hidden_states|embeddings|log_probs?)$")
 _ACCELERATOR = re.compile(r"^(accelerator|fabric)$")
 _BATCH = re.compile(r"^(batch|minibatch|mini_batch|batch_data)$")
 _METRIC = re.compile(r"(^|_)(metrics?|map_metric|f1_metric|acc_metric)$")
+
+# What people ask of tensors; who asks for anything else has something else.
+TENSOR_LIKE = frozenset(
+    "abs add all any argmin clone cpu copy_ cos cumsum data dim div double dtype eq exp fill_ float ge gt half index_add_ "
+    "int is_contiguous item le log long lt masked_select max mean min mm mul ne neg new_empty new_full new_tensor nonzero "
+    "norm numel numpy pow prod qr reciprocal repeat reshape round rsqrt shape sin size sort split sqrt square std sub sum t "
+    "tanh to tolist topk tril triu type unbind unique unfold var where zero_ chunk matmul bmm relu sigmoid_ is_floating_point "
+    "logical_not logical_and bool sub_ pin_memory record_stream itemsize T mT stride".split()
+)
 
 # Attributes and methods that only tensors have: who uses one says that the name is a tensor.
 TENSOR_ONLY = frozenset(
@@ -93,7 +105,7 @@ def of_parameter(argument: ast.arg, uses: frozenset[str], *, in_forward: bool = 
     if said is not None:
         return said
     guess = named(argument.arg, parameter=True)
-    if guess.kind == "unknown" and uses & TENSOR_ONLY:
+    if guess.kind == "unknown" and uses & TENSOR_ONLY and uses <= TENSOR_ONLY | TENSOR_LIKE:
         return ASSUMED
     if guess.kind == "settings" and uses & {"step", "zero_grad", "param_groups"}:
         return Value("optimizer")

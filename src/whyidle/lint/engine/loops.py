@@ -51,26 +51,50 @@ class LoopKind(Enum):
         return replace(fresh, update=self is LoopKind.UPDATE)
 
 
+def steps_environment(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Say whether a loop steps an environment of reinforcement learning."""
+    return any(
+        isinstance(one, ast.Call)
+        and isinstance(one.func, ast.Attribute)
+        and one.func.attr == "step"
+        and re.search(r"(^|_)envs?(_|$)|environment", last_name(one.func.value), re.IGNORECASE)
+        for one in within(node.body)
+    )
+
+
 def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: Value) -> LoopKind:
     """Return what goes round in a loop."""
     frame = engine.frame
-    module, owner, where = frame.module, frame.owner, frame.where
-    if engine.traits.trains(node.body, module, owner):
-        nested = engine.traits.has_training_loop(node.body, module, owner)
+    module, where = frame.module, frame.where
+    if engine.traits.trains(node.body, module):
+        nested = engine.traits.has_training_loop(node.body, module)
         if where.phase == "step" and where.work == "train":
             return LoopKind.MICRO if not nested else LoopKind.WITHIN
-        if not nested:
+        if not nested or _takes_a_batch(node, over):
             return LoopKind.STEP
-        return LoopKind.UPDATE if engine.traits.steps(node.body, module, owner) else LoopKind.EPOCH
+        return LoopKind.UPDATE if engine.traits.steps(node.body, module) else LoopKind.EPOCH
     if where.phase == "step":
         return LoopKind.WITHIN
     return _without_training(node, over, where)
 
 
+def _takes_a_batch(node: ast.For | ast.AsyncFor | ast.While, over: Value) -> bool:
+    """Say whether each round takes a batch, outside of loops within: then those go over parts of a step."""
+    if over.kind == "loader" and isinstance(node, ast.For | ast.AsyncFor):
+        return True
+    stack: list[ast.AST] = list(node.body)
+    while stack:
+        one = stack.pop()
+        if isinstance(one, ast.Call) and last_name(one.func) in {"next", "next_batch", "get_batch"}:
+            return True
+        if not isinstance(one, ast.For | ast.While | ast.AsyncFor | ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            stack.extend(ast.iter_child_nodes(one))
+    return False
+
+
 def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, where: Where) -> LoopKind:
     calls = [one for one in within(node.body) if isinstance(one, ast.Call)]
-    steps = (one.func for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == "step")
-    if any(re.search(r"(^|_)envs?(_|$)|environment", last_name(one.value), re.IGNORECASE) for one in steps):
+    if steps_environment(node):
         return LoopKind.ROLLOUT
     if over.kind == "loader":
         return LoopKind.EVAL

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import cast
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
 from whyidle.lint.engine.guards import ALWAYS, Condition, ends, fails, split
 from whyidle.lint.engine.guess import named, of_parameter
-from whyidle.lint.engine.loops import LoopKind, kind_of
+from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, Frame
 from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
@@ -38,6 +39,12 @@ class Statements(Calls):
         frame.where = before
 
     # Simple statements
+
+    def define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        found = self.frame.module.by_node.get(id(node))
+        if found is not None:
+            kind = "class" if isinstance(node, ast.ClassDef) else "function"
+            self.frame.env[node.name] = Value(kind, define=found, name=found.qualname)  # type: ignore[arg-type]
 
     def expression(self, node: ast.Expr) -> None:
         self.evaluate(node.value)
@@ -194,7 +201,6 @@ class Statements(Calls):
         yes, no = self._conditions(node, value)
         before, env = frame.where, dict(frame.env)
         frame.where = yes.behind(before)
-        dead_yes = value.known and not value.constant and not isinstance(node.test, ast.BoolOp)
         self.body(node.body)
         taken = frame.env
         frame.env = env
@@ -207,7 +213,8 @@ class Statements(Calls):
         if second and not first:
             frame.env = taken
             return yes
-        frame.env = _merged(frame.env if not dead_yes else frame.env, taken if not dead_yes else frame.env)
+        if yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
+            frame.env = _merged(frame.env, taken)
         return None
 
     def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
@@ -215,15 +222,15 @@ class Statements(Calls):
             yes, no = ALWAYS, Condition("rare" if value.every != 1 else "", value.every)
         else:
             yes, no = split(node.test, value)
-        module, owner = self.frame.module, self.frame.owner
+        module = self.frame.module
         if (
             yes.bites
             and yes.guard != "error"
             and self.frame.where.phase == "step"
-            and self.traits.steps(node.body, module, owner)
+            and self.traits.steps(node.body, module)
         ):
             yes = Condition(update=True)  # the optimizer's own step: however many micro-steps there are
-        elif no.bites and no.guard != "error" and node.orelse and self.traits.steps(node.orelse, module, owner):
+        elif no.bites and no.guard != "error" and node.orelse and self.traits.steps(node.orelse, module):
             no = Condition(update=True)
         if fails(node.body):
             yes = yes.both(Condition("error"))
@@ -292,6 +299,8 @@ class Statements(Calls):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
+        if kind is LoopKind.STEP and steps_environment(node):
+            self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))  # type: ignore[arg-type]
         self._taken(over, outer, frame.where)
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
@@ -300,7 +309,7 @@ class Statements(Calls):
             self.bind(node.target, item)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
-        if kind is LoopKind.STEP:
+        if kind in {LoopKind.STEP, LoopKind.UPDATE}:
             calls = tuple(event for event in self.job.events[first:] if isinstance(event, Called))
             self.emit(Stepped(node=node, calls=calls, loop=node, **self.place))  # type: ignore[arg-type]
         frame.where = outer
@@ -348,7 +357,7 @@ class Statements(Calls):
         where = _decorated(function, replace(where, function=definition.qualname))
         self.frame = Frame(
             definition.module, where, env, definition, definition.owner, _outer(caller, definition), via=via,
-            losses=_losses(function),
+            losses=_names(definition).losses,
         )  # fmt: skip
         self.body(function.body)
         result = self.frame.result
@@ -378,7 +387,7 @@ class Statements(Calls):
         given.update({name: value for name, value in keywords.items() if name not in given})
         defaults = dict(zip((one.arg for one in reversed(names)), reversed(spec.defaults), strict=False))
         defaults |= {one.arg: d for one, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
-        uses = _uses(function)
+        uses = _names(definition).uses
         in_forward = entry and function.name == "forward" and definition.owner is not None
         env: dict[str, Value] = {}
         for one in (*names, *spec.kwonlyargs):
@@ -464,38 +473,34 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -
     return where
 
 
-_USES: dict[int, dict[str, frozenset[str]]] = {}
+@dataclass(slots=True)
+class _Names:
+    """What a function does with names, by one look at all of it."""
+
+    uses: dict[str, frozenset[str]]  # attributes that are asked of each
+    losses: frozenset[str]  # that a backward pass starts from
 
 
-def _uses(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, frozenset[str]]:
-    """Return the attributes that are asked of each name in a function."""
-    known = function.__dict__.get("_whyidle_uses")
-    if known is None:
-        found: dict[str, set[str]] = {}
-        for node in within(function.body):
+def _names(definition: Definition) -> _Names:
+    asked, key = definition.module.asked, ("names", id(definition.node))
+    if key not in asked:
+        uses: dict[str, set[str]] = {}
+        losses = set()
+        for node in within(definition.node.body):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                found.setdefault(node.value.id, set()).add(node.attr)
-        known = function.__dict__["_whyidle_uses"] = {name: frozenset(attrs) for name, attrs in found.items()}
-    return known  # type: ignore[no-any-return]
-
-
-def _losses(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    """Return the names that a backward pass starts from."""
-    found = set()
-    for node in within(function.body):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr == "backward" and isinstance(node.func.value, ast.Name):
-                found.add(node.func.value.id)
-            if node.func.attr in {"backward", "manual_backward", "scale"}:
-                found.update(one.id for one in node.args[:1] if isinstance(one, ast.Name))
-    return frozenset(found)
-
-
-def _nothing(_: Statements, __: ast.stmt) -> None:
-    return None
+                uses.setdefault(node.value.id, set()).add(node.attr)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in {"backward", "manual_backward", "scale"}:
+                    losses.update(one.id for one in node.args[:1] if isinstance(one, ast.Name))
+        losses |= {name for name, attributes in uses.items() if "backward" in attributes}
+        asked[key] = _Names({name: frozenset(names) for name, names in uses.items()}, frozenset(losses))
+    return cast("_Names", asked[key])
 
 
 _HANDLERS: dict[type[ast.stmt], Callable[..., Condition | None]] = {
+    ast.FunctionDef: Statements.define,
+    ast.AsyncFunctionDef: Statements.define,
+    ast.ClassDef: Statements.define,
     ast.Expr: Statements.expression,
     ast.Assign: Statements.assign,
     ast.AnnAssign: Statements.annotated,

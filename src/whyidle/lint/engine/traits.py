@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias, cast
 
 from whyidle.lint.engine.knowledge import STEP_METHODS
 from whyidle.lint.project import Definition, Module, Project
 
 _OPTIMIZER = re.compile(r"opt|optim|scaler|engine|trainer|^(d|g)_?step", re.IGNORECASE)
 _NOT_OPTIMIZER = re.compile(r"sched|^lr|env|prof|simul", re.IGNORECASE)
+Parts: TypeAlias = tuple[list[ast.Call], list[ast.For | ast.AsyncFor | ast.While]]
+Question: TypeAlias = Literal["trains", "steps", "loops"]
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
@@ -21,8 +25,14 @@ def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, _FUNCTIONS):
-            stack.extend(ast.iter_child_nodes(node))
+        if isinstance(node, _FUNCTIONS):
+            continue
+        for name in node._fields:  # as ast.iter_child_nodes does, in half its time
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                stack.extend([one for one in value if isinstance(one, ast.AST)])
+            elif isinstance(value, ast.AST) and value._fields:
+                stack.append(value)
 
 
 def last_name(node: ast.expr) -> str:
@@ -61,65 +71,82 @@ def is_optimizer_step(call: ast.Call) -> bool:
 
 
 class Traits:
-    """Answers what trains, for functions and loops of a project; each is looked at once."""
+    """Answers what trains, for blocks of a project: the body of a loop, a function, a module. Each is asked once."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._trains: dict[int, bool] = {}
-        self._steps: dict[int, bool] = {}
-        self._loops: dict[int, bool] = {}
-        self._active: set[tuple[str, int]] = set()
 
-    def trains(self, nodes: Iterable[ast.AST], module: Module, owner: Definition | None = None) -> bool:
+    def trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether there is a backward pass or an optimizer's step, here or in a function called from here."""
-        return any(
-            isinstance(node, ast.Call)
-            and (is_backward(node) or is_optimizer_step(node) or self._trained_by(node, module, owner))
-            for node in within(nodes)
-        )
+        return self._answer("trains", block, module)
 
-    def steps(self, nodes: Iterable[ast.AST], module: Module, owner: Definition | None = None) -> bool:
+    def steps(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether an optimizer steps here, outside of loops that train themselves."""
-        return any(
-            isinstance(node, ast.Call)
-            and (
-                is_optimizer_step(node)
-                or self._called(node, module, owner, "steps", self._steps, self._definition_steps)
-            )
-            for node in self._outside(nodes, module, owner)
-        )
+        return self._answer("steps", block, module)
 
-    def has_training_loop(self, nodes: Iterable[ast.AST], module: Module, owner: Definition | None = None) -> bool:
+    def has_training_loop(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether a loop that trains stands here, or in a function called from here."""
-        return any(
-            (isinstance(node, _LOOPS) and self.trains(node.body, module, owner))
-            or (
-                isinstance(node, ast.Call)
-                and self._called(node, module, owner, "loops", self._loops, self._definition_loops)
-            )
-            for node in within(nodes)
+        return self._answer("loops", block, module)
+
+    def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
+        key = (question, id(block))
+        if key not in module.asked:
+            module.asked[key] = False  # for functions that call each other in a circle
+            ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
+            module.asked[key] = ask(block, module)
+        return bool(module.asked[key])
+
+    def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, _ = self.parts(block, module)
+        return any(is_backward(call) or is_optimizer_step(call) for call in calls) or any(
+            self._in_callee("trains", call, module) for call in calls
         )
 
-    def _outside(self, nodes: Iterable[ast.AST], module: Module, owner: Definition | None) -> Iterator[ast.AST]:
-        stack = list(nodes)
-        while stack:
-            node = stack.pop()
-            if isinstance(node, _LOOPS) and self.trains(node.body, module, owner):
-                continue
-            yield node
-            if not isinstance(node, _FUNCTIONS):
-                stack.extend(ast.iter_child_nodes(node))
+    def _steps(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, loops = self.parts(block, module)
+        apart = {
+            id(call) for loop in loops if self.trains(loop.body, module) for call in self.parts(loop.body, module)[0]
+        }
+        return any(
+            is_optimizer_step(call) or self._in_callee("steps", call, module) for call in calls if id(call) not in apart
+        )
 
-    def _trained_by(self, call: ast.Call, module: Module, owner: Definition | None) -> bool:
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        found = list(self.callees(call, module, owner))
-        if not found and name in STEP_METHODS:
-            return True
-        return self._called(call, module, owner, "trains", self._trains, self._definition_trains)
+    def _loops(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, loops = self.parts(block, module)
+        return any(self.trains(loop.body, module) for loop in loops) or any(
+            self._in_callee("loops", call, module) for call in calls
+        )
 
-    def callees(self, call: ast.Call, module: Module, owner: Definition | None) -> Iterator[Definition]:
-        """Yield the functions of the project that a call may mean, by its name."""
-        function = call.func
+    def _in_callee(self, question: Question, call: ast.Call, module: Module) -> bool:
+        callees = self.callees(call, module)
+        if question == "trains" and isinstance(call.func, ast.Attribute) and call.func.attr in STEP_METHODS:
+            if not callees or last_name(call.func.value) != "self":
+                return True
+        return any(self._answer(question, one.node.body, one.module) for one in callees)
+
+    def parts(self, block: Sequence[ast.stmt], module: Module) -> Parts:
+        """Return the calls and the loops in a block, at whatever depth."""
+        key = ("parts", id(block))
+        if key not in module.asked:
+            nodes = list(within(block))
+            module.asked[key] = (
+                [node for node in nodes if isinstance(node, ast.Call)],
+                [node for node in nodes if isinstance(node, _LOOPS)],
+            )
+        return cast("Parts", module.asked[key])
+
+    def callees(self, call: ast.Call, module: Module) -> tuple[Definition, ...]:
+        """Return the functions of the project that a call may mean, by its name."""
+        key = ("callees", id(call))
+        if key not in module.asked:
+            meant = tuple(self._meant(call.func, module))
+            if not meant:  # handed on to code that is not of the project: timer(train_step), optimizer.step(closure)
+                names = [one for one in call.args if isinstance(one, ast.Name)]
+                meant = tuple(found for name in names for found in self._meant(name, module))
+            module.asked[key] = meant
+        return cast("tuple[Definition, ...]", module.asked[key])
+
+    def _meant(self, function: ast.expr, module: Module) -> Iterator[Definition]:
         if isinstance(function, ast.Name):
             found = self._project.member(module, function.id)
             if isinstance(found, Definition) and found.kind == "function":
@@ -134,27 +161,8 @@ class Traits:
                     yield found
             elif isinstance(base, ast.Name) and base.id == "self":
                 yield from module.by_method(function.attr)[:2]
-            elif function.attr not in {"step", "update", "forward", "train", "run", "__init__", "to", "get"}:
+            elif function.attr not in _COMMON:
                 yield from module.by_method(function.attr)[:1]
 
-    def _called(self, call, module, owner, kind, memo, ask) -> bool:  # type: ignore[no-untyped-def]
-        return any(self._memo(one, kind, memo, ask) for one in self.callees(call, module, owner))
 
-    def _memo(self, one: Definition, kind: str, memo: dict[int, bool], ask) -> bool:  # type: ignore[no-untyped-def]
-        key = id(one.node)
-        if key not in memo:
-            if (kind, key) in self._active:
-                return False
-            self._active.add((kind, key))
-            memo[key] = ask(one)
-            self._active.discard((kind, key))
-        return memo[key]
-
-    def _definition_trains(self, one: Definition) -> bool:
-        return self.trains(one.node.body, one.module, one.owner)
-
-    def _definition_steps(self, one: Definition) -> bool:
-        return self.steps(one.node.body, one.module, one.owner)
-
-    def _definition_loops(self, one: Definition) -> bool:
-        return self.has_training_loop(one.node.body, one.module, one.owner)
+_COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything
