@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from whyidle.cli._destination import Destination, destination
+from whyidle.cli._destination import destination
 from whyidle.cli._linting import linting
 from whyidle.errors import WhyIdleError
 from whyidle.lint.batch import outcomes
@@ -93,22 +93,27 @@ def lint(
     files, locked = _files(paths, stdin_filename, settings)
     if not files and not locked:
         raise WhyIdleError(f"no Python file and no notebook in {', '.join(paths)}", "whyidle lint train.py")
-    processes = jobs or _cpus()
     with destination(output, force=force, color=not no_color, everything=everything) as out:
-        report = _judged(files, locked, settings, processes)
         if diff:
-            return _show(files, settings, report, unsafe_fixes, out)
-        if fix and _mend(files, settings, report, unsafe_fixes, out):
-            report = _judged(files, locked, settings, processes)
-        if run:
-            report = _weighed(report, files, run)
-        _warn_of_unread(report, files)
-        out.write(renders.render(report, out.look))
+            from whyidle.cli._mending import show  # noqa: PLC0415 - libcst takes longer to import than most lints
+
+            changes = show(files, settings, out, unsafe=unsafe_fixes)
+            return 2 if _any_unread(files) else int(changes and not exit_zero)
+        if fix:
+            from whyidle.cli._mending import mend  # noqa: PLC0415
+
+            files = mend(files, settings, unsafe=unsafe_fixes)
+        with linting() as progress:
+            report = report_of(list(outcomes(files, settings, jobs or _cpus(), progress)), locked)
+        unread = _warn_of_unread(report, files)
+        if fix and paths == [STDIN] and files[0].given is not None:
+            sys.stdout.buffer.write(files[0].given)  # the code, as other programs that mend a stream do
+        else:
+            out.write(renders.render(report, out.look))
     if output is not None:
         sys.stderr.write(f"{clean(report.summary.verdict)} Report: {clean(str(output))}\n")
-    if any(name in {file.name for file in files if file.named} for name in _unread(report)):
-        return 2
-    return 0 if exit_zero and report.exit_code == 1 else report.exit_code
+    code = 0 if exit_zero and report.exit_code == 1 else report.exit_code
+    return 2 if unread else code
 
 
 def _first(paths: Sequence[str]) -> Path:
@@ -136,18 +141,22 @@ def _files(paths: Sequence[str], stdin_filename: Path | None, settings: Settings
     return [File(path, path.as_posix(), root_of(path), named=True, given=given)], []
 
 
-def _judged(files: Sequence[File], locked: Sequence[Unread], settings: Settings, jobs: int) -> Report:
-    with linting() as progress:
-        return report_of(list(outcomes(files, settings, jobs, progress)), locked)
+def _any_unread(files: Sequence[File]) -> bool:
+    """Say whether a file that was named cannot be read, and which."""
+    unread = [(file, read) for file in files if file.named and isinstance(read := file.read(), Unread)]
+    for file, read in unread:
+        _warn(file.name, read.why)
+    return bool(unread)
 
 
-def _unread(report: Report) -> set[str]:
-    return {file.path for file in report.run.ignored}
-
-
-def _warn_of_unread(report: Report, files: Sequence[File]) -> None:
-    """Say of each file that was named, before the report, if it could not be read."""
+def _warn_of_unread(report: Report, files: Sequence[File]) -> bool:
+    """Say of each file that was named, before the report, if it could not be read; and whether there is one."""
     named = {file.name for file in files if file.named}
-    for file in report.run.ignored:
-        if file.path in named:
-            sys.stderr.write(f"whyidle: warning: {clean(f'{file.path}: {file.why}')}\n")
+    unread = [file for file in report.run.ignored if file.path in named]
+    for file in unread:
+        _warn(file.path, file.why)
+    return bool(unread)
+
+
+def _warn(name: str, why: str) -> None:
+    sys.stderr.write(f"whyidle: warning: {clean(f'{name}: {why}')}\n")

@@ -1,4 +1,4 @@
-"""From one file to its findings: every check told what the engine meets, and what they say said once."""
+"""From one file to its findings: what all checks say about it, said once, and not where a person asked for silence."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from whyidle.lint.base import Check, Hit
-from whyidle.lint.checks import all_checks
-from whyidle.lint.engine import concerned, follow
-from whyidle.lint.events import Event
+from whyidle.lint.checks import Found, all_checks, ask
+from whyidle.lint.engine import concerned
 from whyidle.lint.source import Source, cell_words, lines_of
 from whyidle.lint.suppressed import ALL, FILE, is_ignored
 from whyidle.model.finding import Finding, Fix, Location, Patch, Severity
 
 if TYPE_CHECKING:
-    from whyidle.lint.job import Job
     from whyidle.lint.project import Project
     from whyidle.lint.settings import Settings
 
@@ -69,40 +67,30 @@ def linted(
     """
     if source.ignored.get(FILE) == ALL or not concerned(source.text):
         return []
-    found = []
-    for check, hit in hits(source, project, checks):
-        stands_in = hit.source or source
-        names = (check.name, check.rule)
-        named = stands_in is source  # a file that is linted was asked for, whatever folders leave out
-        if is_ignored(stands_in, hit.node, names) or (settings and settings.silences(names, stands_in.path, named)):
-            continue
-        found.append(Linted(finding(check, hit, stands_in), check.name, hit, stands_in))
-    return once(found)
+    with _deep():
+        found = ask(checks, source, project)
+    return once(
+        Linted(finding(one), one.check.name, one.hit, one.source)
+        for one in found
+        if not (_is_ignored(one) or (settings is not None and _is_silenced(one, source, settings)))
+    )
+
+
+def _is_ignored(one: Found) -> bool:
+    """Say whether a comment asks for silence, where it was found or at a call that led there."""
+    names = (one.check.name, one.check.rule)
+    return any(is_ignored(source, node, names) for source, node in ((one.source, one.hit.node), *one.via))
+
+
+def _is_silenced(one: Found, linted_from: Source, settings: Settings) -> bool:
+    """Say whether settings ask for silence; a file that is linted was meant, whatever folders leave out."""
+    names = (one.check.name, one.check.rule)
+    return settings.silences(names, one.source.path, named=one.source is linted_from)
 
 
 def asked(settings: Settings) -> tuple[type[Check], ...]:
     """Return the checks that these settings ask for."""
     return tuple(check for check in all_checks() if settings.asks((check.name, check.rule)))
-
-
-def hits(source: Source, project: Project, checks: Sequence[type[Check]]) -> list[tuple[type[Check], Hit]]:
-    """Follow a file and return all that the checks say, as they say it."""
-    made = [check() for check in checks]
-    told: dict[type[Event], list[Check]] = {}
-    found: list[tuple[type[Check], Hit]] = []
-
-    def see(event: Event, job: Job) -> None:
-        kind = type(event)
-        if kind not in told:
-            told[kind] = [check for check in made if issubclass(kind, check.sees)]
-        for check in told[kind]:
-            found.extend((type(check), hit) for hit in check.see(event, job))
-
-    with _deep():
-        job = follow(source, project, see)
-        for check in made:
-            found.extend((type(check), hit) for hit in check.end(job))
-    return found
 
 
 @contextmanager
@@ -115,18 +103,21 @@ def _deep() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def finding(check: type[Check], hit: Hit, source: Source) -> Finding:
-    """Return what a hit says as a finding of its rule."""
+def finding(found: Found) -> Finding:
+    """Return what a check found as a finding of its rule."""
+    hit = found.hit
     patch = None if hit.repair is None else Patch(hit.repair.safe, hit.repair.note)
     fix = Fix(hit.title, hit.change, hit.effort, risk=hit.risk, patch=patch)
+    places = ((found.source, hit.node), *((found.source, node) for node in hit.also), *reversed(found.via))
     return Finding(
-        rule=check.rule,
+        rule=found.check.rule,
         severity=hit.severity,
         confidence=hit.confidence,
         message=hit.message,
         lost_share=None,
-        locations=tuple(location(node, source) for node in (hit.node, *hit.also)),
+        locations=tuple(location(node, source) for source, node in places),
         fixes=(fix,) if hit.title or patch else (),
+        evidence="source",
     )
 
 

@@ -17,6 +17,10 @@ Effort: TypeAlias = Literal["argument", "setting", "code"]
 
 Level: TypeAlias = Literal["trace", "step log", "trainer log", "curve"]
 
+# What a finding rests on: a recording; source alone, where it says what can stall; or source that a recording confirmed,
+# or cleared: it runs, and nothing is lost by it.
+Basis: TypeAlias = Literal["run", "source", "confirmed", "cleared"]
+
 # Limits on lost_share, a share of the window. The upper two: xprof's input-pipeline analysis (0.20, 0.05),
 # and torch_tb_profiler for 0.05; 0.02 is the noise of a median step in the recordings that we have.
 HIGH, MEDIUM, LOW = 0.20, 0.05, 0.02
@@ -181,6 +185,8 @@ class Finding:
     locations: tuple[Location, ...] = ()
     fixes: tuple[Fix, ...] = ()
     candidates: tuple[str, ...] = ()  # rules that this evidence cannot tell apart from this one
+    evidence: Basis = "run"
+    lost_per_step_s: float | None = None  # at its lines, as a recording shows; None: nobody measured it there
 
     @property
     def shown(self) -> str:
@@ -483,6 +489,7 @@ class Report:
     detail: Detail = field(default_factory=Detail)
     prediction: Prediction | None = None  # None: nobody asked for it
     judged: bool = True  # False: the evidence does not allow a verdict; summary.verdict says why
+    cleared: tuple[Finding, ...] = ()  # what the source lets one suspect, and the recording does not bear out
 
     @property
     def grave(self) -> tuple[Finding, ...]:
