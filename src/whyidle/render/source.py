@@ -10,6 +10,7 @@ from rich.text import Text
 
 from whyidle.model.finding import Finding, Fix, Location, Report
 from whyidle.render.advice import unread, warnings
+from whyidle.render.cleared import cleared
 from whyidle.render.excerpt import INDENT, excerpt
 from whyidle.render.lines import hang
 from whyidle.render.passages import STYLE, code
@@ -105,7 +106,7 @@ def _in_full(finding: Finding, width: int, everything: bool) -> Iterator[Text]:
     yield from hang(Text(" " * INDENT), Text(clean(finding.message)), width)
     for number, fix in enumerate(finding.fixes if everything else finding.fixes[:1]):
         yield from _change("or" if number else "change", fix, width, everything)
-    if everything:
+    if everything or finding.evidence == "confirmed":
         yield from _seen(finding, place, width)
 
 
@@ -180,7 +181,7 @@ def _end(text: str, width: int) -> str:
 
 
 def _notes(report: Report, width: int, everything: bool) -> Iterator[Text]:
-    """Yield what was not read, what --fix would change, and where to read on."""
+    """Yield what was not read, what a run clears, what --fix would change, and where to read on."""
     files = unread(report)
     shown = files if everything else files[:_UNREAD]
     for path, why in shown:
@@ -192,6 +193,7 @@ def _notes(report: Report, width: int, everything: bool) -> Iterator[Text]:
         yield from hang(Text("  warning: ", style="bold yellow"), Text(clean(warning)), width)
     if len(told) > _WARNINGS and not everything:
         yield Text(f"  warning: {len(told) - _WARNINGS:,} more: --all", style="dim")
+    yield from cleared(report, width, everything=everything)
     yield from _fixable(report, width)
     if report.findings and not everything:
         text = "whyidle explain RULE: why, and when to ignore it; --all: everything"
@@ -205,6 +207,6 @@ def _fixable(report: Report, width: int) -> Iterator[Text]:
     if safe:
         told.append(f"{safe:,} of {len(patches):,} can be fixed by --fix; --diff shows how")
     if unsafe:
-        told.append(f"{unsafe:,}{' more' if safe else ''} by --fix --unsafe-fixes, which change results")
+        told.append(f"{unsafe:,} more with --unsafe-fixes" if safe else f"{unsafe:,} can be by --fix --unsafe-fixes")
     if told:
         yield from hang(Text("  "), Text("; ".join(told)), width)
