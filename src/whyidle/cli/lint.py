@@ -64,7 +64,7 @@ def lint(
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even when there are findings.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
-    """Find what can stall the GPU in the source of a training job, and mend what is safe to mend.
+    """Find lines of a training job that can stall the GPU, and mend what is safe to mend.
 
     Follows values from where they are made to where they are used: a line is a finding when it makes the host wait for
     the GPU, or the GPU for the host, and runs in each step. Your code is parsed, never imported or run. Of folders it

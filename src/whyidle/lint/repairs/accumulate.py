@@ -122,24 +122,35 @@ def _is_number(node: ast.expr) -> bool:
 def _starts_plain(uses: Sequence[Mention], sums: Sequence[Mention]) -> bool:
     """Say whether the name holds nothing but numbers of Python and our sum."""
     stores = [use for use in uses if isinstance(use.node.ctx, ast.Store) and use not in sums]
-    firsts = [_stored(use) for use in stores]
+    firsts = [_stored(use, is_late=_is_late(use, sums)) for use in stores]
     return bool(stores) and all(isinstance(value, int | float) for value in firsts)
 
 
-def _stored(use: Mention) -> object:
-    """Return the number that a statement gives to a name; 0 for `total /= n`, whose result is one; None for others."""
+def _is_late(use: Mention, sums: Sequence[Mention]) -> bool:
+    """Say whether nothing is added any more once this use is reached."""
+    loops = {id(loop) for each in sums for loop in each.loops}
+    return all(each.node.lineno < use.node.lineno for each in sums) and not any(id(one) in loops for one in use.loops)
+
+
+def _stored(use: Mention, *, is_late: bool = False) -> object:
+    """Return the number that a statement gives to a name; 0 for `total /= n`, whose result is one; None for others.
+
+    By a number of numpy, too, a sum can be divided that is done: nothing of the GPU is added to what comes out.
+    """
     match use.statement:
         case ast.Assign(value=ast.Constant(value=value)) | ast.AnnAssign(value=ast.Constant(value=value)):
             return value
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
             value = next((value for one, value in zip(names, values, strict=True) if one is use.node), None)
             return value.value if isinstance(value, ast.Constant) else None
-        case ast.AugAssign(op=ast.Div() | ast.Mult(), value=value) if _is_number(value):
-            return 0
-        case ast.Assign(value=ast.BinOp(left=ast.Name(id=name), op=ast.Div() | ast.Mult(), right=value)):
-            return 0 if name == use.node.id and _is_number(value) else None
+        case ast.AugAssign(op=ast.Div() | ast.Mult(), value=value):
+            divided = use.node.id
+        case ast.Assign(value=ast.BinOp(left=ast.Name(id=divided), op=ast.Div() | ast.Mult(), right=value)):
+            pass
         case _:
             return None
+    is_number = _is_number(value) or (is_late and isinstance(value, ast.Name | ast.Attribute))
+    return 0 if divided == use.node.id and is_number else None
 
 
 def _is_read(use: Mention) -> bool:

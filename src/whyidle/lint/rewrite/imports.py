@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from whyidle.lint.repair import Import, Insert
 from whyidle.lint.rewrite.places import Refused, Text
@@ -27,7 +28,8 @@ def imported(text: Text, change: Import) -> Splice | None:
     if not body:
         raise Refused("the file is empty")
     if ast.get_docstring(text.tree, clean=False) is not None:
-        return inserted(text, Insert(body[0], f"\n{change.code}", after=True))
+        new = inserted(text, Insert(body[0], change.code, after=True))
+        return replace(new, code=text.newline + new.code)
     return inserted(text, Insert(body[0], change.code))
 
 
