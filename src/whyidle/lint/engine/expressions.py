@@ -66,7 +66,7 @@ class Expressions(State):
             found = self.project.find(module.imports[name], module)
             if isinstance(found, Definition):
                 return _defined(found)
-            return Value("name", name=module.imports[name], define=found)
+            return Value("name", name=module.imports[name].lstrip("."), define=found)
         if name in _BUILTINS:
             return Value("name", name=name)
         for star in module.stars:
@@ -296,7 +296,9 @@ class Expressions(State):
             return _joined(base.items)
         if base.fields and base.kind == "plain":
             return _joined(tuple(base.fields.values()))
-        return named(key) if isinstance(key, str) and base.kind != "plain" else UNKNOWN
+        if base.kind == "plain":
+            return PLAIN if base == PLAIN else UNKNOWN
+        return named(key) if isinstance(key, str) else UNKNOWN
 
     def text(self, node: ast.JoinedStr) -> Value:
         for part in node.values:

@@ -114,6 +114,8 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
         return split(test.value, value)
     if value.kind == "counter":
         return _counted(test, value.every)
+    if value.name == "modulo":  # step % 100: zero, and so false, each hundredth time
+        return _counted(test, value.every)[::-1]
     text = ast.unparse(test) if not isinstance(test, ast.Name) else test.id
     name = last_name(test)
     if _RANK.search(text) and not _RARE.search(name):

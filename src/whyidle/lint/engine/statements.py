@@ -12,7 +12,7 @@ from whyidle.lint.engine.calls import Calls, element
 from whyidle.lint.engine.guards import ALWAYS, Condition, ends, fails, split
 from whyidle.lint.engine.guess import named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
-from whyidle.lint.engine.state import CONTEXTS, DEEPEST, Frame
+from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
 from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
 from whyidle.lint.project import Definition
@@ -218,10 +218,7 @@ class Statements(Calls):
         return None
 
     def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
-        if value.name == "modulo":
-            yes, no = ALWAYS, Condition("rare" if value.every != 1 else "", value.every)
-        else:
-            yes, no = split(node.test, value)
+        yes, no = split(node.test, value)
         module = self.frame.module
         if (
             yes.bites
@@ -345,11 +342,9 @@ class Statements(Calls):
         asked = (key, replace(where, function=""), signature)
         if asked in self.answers:
             return self.answers[asked]
-        depth, frame = 0, caller
-        deep = len(caller.via) >= DEEPEST
+        deep = len(caller.via) >= DEEPEST or not self._worth(definition, where)
         if key in self.running or deep or self.contexts.get(key, 0) >= CONTEXTS:
             return self.answers.get((key,), UNKNOWN)
-        del depth, frame
         self.contexts[key] = self.contexts.get(key, 0) + 1
         self.visited.add(key)
         self.running.add(key)
@@ -365,6 +360,15 @@ class Statements(Calls):
         self.running.discard(key)
         self.answers[asked] = self.answers[key,] = result
         return result
+
+    def _worth(self, definition: Definition, where: Where) -> bool:
+        """Say whether to follow a function: of other modules, what steps do, what trains, and what makes objects."""
+        if definition.module.source is self.job.source:
+            return True
+        body, module = definition.node.body, definition.module
+        hot = where.phase == "step" or definition.name == "__init__" or self.traits.trains(body, module)
+        self.foreign += hot
+        return hot and self.foreign <= FOREIGN
 
     def _arguments(
         self,
