@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from whyidle.lint.job import LoaderUse
 from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
+_USE_GPU = re.compile(r"^(use_)?(cuda|gpu|accel|mps)$")
 _LOGS = frozenset("debug info warning error critical log exception".split())
 _NETWORK_RESULTS = frozenset(
     "forward loss encode decode predict generate logits score embed sample log_prob render_loss get_value "
@@ -73,7 +75,16 @@ class Calls(Expressions):
         )
         self._note(event)
         self.emit(event)
+        if not used:
+            self._moved_in_place(call)
         return result
+
+    def _moved_in_place(self, call: Call) -> None:
+        """Note a batch that a function moves without returning it: `batch_to_device(batch, device)`."""
+        if any(value.kind == "device" and value.place != "host" for value in call.args):
+            for node, value in zip(call.node.args, call.args, strict=False):
+                if isinstance(node, ast.Name) and value.kind == "tensor" and value.is_batch:
+                    self.bind(node, value.but(place="device"))
 
     def _parts(self, node: ast.Call) -> Call:
         receiver, method = None, ""
@@ -195,7 +206,7 @@ class Calls(Expressions):
 
     def _of_tensor(self, call: Call, tensor: Value) -> Value:
         method = call.method
-        if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST:
+        if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST or knowledge.COUNTS.search(method):
             return PLAIN
         if method == "numpy":
             return PLAIN.but(name="numpy")
@@ -207,7 +218,9 @@ class Calls(Expressions):
             return tensor.but(place=self.moved_to(call, tensor))
         if method == "pin_memory":
             return tensor.but(pinned=True)
-        if method in {"items", "values", "keys"}:  # what we took for a tensor is a dict of tensors
+        if method == "keys":
+            return PLAIN.but(name=method)
+        if method in {"items", "values"}:  # what we took for a tensor is a dict of tensors
             return tensor.but(name=method)
         if method.startswith("new_"):
             return tensor.but(is_batch=False, boolean=False)
@@ -255,6 +268,8 @@ class Calls(Expressions):
             return network
         if method in {"step", "backward", "no_sync", "join", "zero_grad", "train", "eval", "load_state_dict"}:
             return UNKNOWN
+        if knowledge.COUNTS.search(method):
+            return PLAIN
         if call.function.kind == "module" and call.function.name == method and call.tensors():
             return _output(network)
         return UNKNOWN
@@ -283,6 +298,8 @@ class Calls(Expressions):
 
     def _of_other(self, call: Call, receiver: Value) -> Value:
         method = call.method
+        if receiver.kind == "plain" and receiver.name.startswith("numpy"):
+            return receiver
         if receiver.kind == "settings":
             key = call.args[0].constant if call.args else None
             return self.member(receiver, key) if method == "get" and isinstance(key, str) else Value("settings")
@@ -299,6 +316,8 @@ class Calls(Expressions):
             return Value(
                 "plain", name="each", items=(Value("plain", items=(PLAIN, joined)) if method == "items" else joined,)
             )
+        if method == "update" and receiver.kind == "plain" and receiver.fields is not None:
+            return self._updated(call, receiver)
         if method in {"append", "add", "extend", "insert"}:
             return self._grown(call, receiver)
         if method == "get" and receiver.fields and call.args and isinstance(call.args[0].constant, str):
@@ -322,6 +341,15 @@ class Calls(Expressions):
             return UNKNOWN
         return Value("loader", name=method) if knowledge.LOADER_FACTORY.search(method) else UNKNOWN
 
+    def _updated(self, call: Call, receiver: Value) -> Value:
+        """Note what a dict holds after `update`."""
+        fields = dict(receiver.fields or {})
+        for value in call.args:
+            fields.update(value.fields or {})
+        if isinstance(call.node.func, ast.Attribute):
+            self.bind(call.node.func.value, receiver.but(fields=fields | call.keywords))
+        return PLAIN
+
     def _grown(self, call: Call, receiver: Value) -> Value:
         """Note what a list holds from now on."""
         node = call.node.func
@@ -344,7 +372,8 @@ class Calls(Expressions):
         default = call.keywords.get("default")
         if default is None and action is not None:
             spelled = action.constant
-            if spelled in {"store_true", "store_false"}:
+            # whether to use the GPU is asked of a machine that has one
+            if spelled in {"store_true", "store_false"} and not _USE_GPU.search(name):
                 default = constant(spelled == "store_false")
         self.job.default_nodes[name] = call.node
         if default is not None and default.known:
@@ -383,6 +412,9 @@ class Calls(Expressions):
             if inner.kind == "module":
                 return inner.but(name=f"{name}({inner.name})")
             return Value("module", "assumed", name=name, define=inner.define if inner.kind == "function" else None)
+        if name == "deepspeed.initialize":
+            engine = Value("module", "device", name=name)
+            return Value("plain", items=(engine, Value("optimizer", name=name), UNKNOWN, Value("scheduler", name=name)))
         if name.startswith("torch.optim.lr_scheduler") or "lr_scheduler" in name or "get_scheduler" in name:
             return Value("scheduler", name=name)
         if name.startswith("torch.optim.") or last in {
@@ -420,7 +452,7 @@ class Calls(Expressions):
         if name.endswith(("ArgumentParser.parse_args", "from_cli", "OmegaConf.load", "tyro.cli")):
             return Value("settings")
         if knowledge.DATASET_BASES.search(name) or name.startswith("torchvision.datasets."):
-            return Value("dataset", name=name)
+            return Value("dataset", name=name, node=call.node)
         return self._unknown_result(call, name)
 
     def _unknown_result(self, call: Call, name: str) -> Value:

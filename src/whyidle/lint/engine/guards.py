@@ -31,7 +31,7 @@ _ACCUMULATION = re.compile(
 _COUNTER = re.compile(
     r"^(i|j|k|n|ni|it|idx|step|steps|iter|iters|iteration|epoch|batch|batch_idx|batch_i|batch_id|i_batch|itr|"
     r"global_step|total_steps?|cur_iter|cur_step|counter|count|num_steps?|current_step|current_iter|train_step|"
-    r"step_idx|iter_num|completed_steps|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
+    r"step_idx|iter_num|completed_steps|tick|cur_tick|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
     re.IGNORECASE,
 )
 _PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|last|prev|previous|tick)(_|\b)", re.I)
@@ -114,6 +114,8 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
         return split(test.value, value)
     if value.kind == "counter":
         return _counted(test, value.every)
+    if value.name == "modulo":  # step % 100: zero, and so false, each hundredth time
+        return _counted(test, value.every)[::-1]
     text = ast.unparse(test) if not isinstance(test, ast.Name) else test.id
     name = last_name(test)
     if _RANK.search(text) and not _RARE.search(name):
