@@ -60,10 +60,10 @@ def diagnose(
         found = [finding.rule for finding in judge(run, predict=False).findings]
         hint = f"found in this recording: {', '.join(dict.fromkeys(found)) or 'nothing'}"
         raise WhyIdleError(f"no rule is called {' or '.join(map(repr, strange))}", hint)
-    measured = measured_of(run)
+    measured = None if source is None else measured_of(run)
     report = judge(run, predict=predict, what_if=asked, measured=measured)
     report = cost.price(_answered(report, asked), price, gpus, hours)
-    return report if source is None else _beside_source(report, Path(source), run, measured)
+    return report if source is None or measured is None else _beside_source(report, Path(source), run, measured)
 
 
 def _beside_source(report: Report, source: Path, run: Run, measured: Measured) -> Report:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import document
+import whyidle.lint.rules
 from whyidle.lint.base import Check, Invalid, Valid
 from whyidle.render.base import Look
 from whyidle.render.page import index, page
@@ -149,3 +152,9 @@ def test_a_docs_page_of_checks_alone() -> None:
     assert text.count("Something is left on") == 1
     assert "\n### What it finds\n" in text
     assert "The numbers behind it" not in text
+
+
+def test_every_folder_of_checks_is_a_package() -> None:
+    """Checks in one that is none would not be found, and nobody would miss them."""
+    folders = {path.parent for path in Path(whyidle.lint.rules.__file__).parent.rglob("*.py")}
+    assert [folder.name for folder in folders if not (folder / "__init__.py").is_file()] == []

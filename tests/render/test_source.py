@@ -72,6 +72,19 @@ def test_any_number_fits_a_screen(count: int) -> None:
     assert lines[-1] == "  whyidle explain RULE: why, and when to ignore it; --all: everything"
 
 
+@pytest.mark.parametrize("depth", [1, 6, 11, 12, 13, 30])
+def test_long_paths_are_whole_where_there_is_room(depth: int) -> None:
+    report = linted.linted()
+    path = "folder/" * depth + "train.py"
+    findings = tuple(
+        replace(finding, locations=(replace(finding.locations[0], file=path),)) for finding in report.findings
+    )
+    text = render(replace(report, findings=findings), width=80)
+    assert f"  {path}:41:20" in text
+    assert all(len(line) <= 80 or line.startswith(f"  {path}:") for line in text.splitlines())
+    assert text.count("train.py:35:18") == 1
+
+
 def test_what_a_run_measured_is_told() -> None:
     report = linted.linted()
     finding = replace(report.findings[0], lost_share=0.12)

@@ -21,7 +21,7 @@ def mend(files: Sequence[File], settings: Settings, *, unsafe: bool) -> list[Fil
     for one in made:
         if one.changed and not _given(one, files):
             write(one.source.path, one.data)
-    _say("Fixed", made, unsafe)
+    _say("Fixed", made)
     new = {one.source.path: one.data for one in made}
     return [
         file
@@ -35,7 +35,7 @@ def show(files: Sequence[File], settings: Settings, out: Destination, *, unsafe:
     """Write what would change as a unified diff, and say whether anything would."""
     made = list(fixes(files, settings, unsafe=unsafe))
     out.write("".join(one.diff for one in made if one.changed))
-    _say("Would fix", made, unsafe)
+    _say("Would fix", made)
     return any(one.changed for one in made)
 
 
@@ -43,15 +43,12 @@ def _given(one: Fixed, files: Sequence[File]) -> bool:
     return any(file.given is not None and file.path == one.source.path for file in files)
 
 
-def _say(what: str, made: Iterable[Fixed], unsafe: bool) -> None:
+def _say(what: str, made: Iterable[Fixed]) -> None:
     """Say how many findings are mended, where, and why others are not."""
     changed = [one for one in made if one.changed]
     applied = sum(len(one.applied) for one in changed)
     where = plural(len(changed), "file")
-    more = "" if unsafe else "; --unsafe-fixes offers those that change results"
-    sys.stderr.write(
-        f"{what} {plural(applied, 'finding')} in {where}{more}.\n" if applied else f"Nothing to fix{more}.\n"
-    )
+    sys.stderr.write(f"{what} {plural(applied, 'finding')} in {where}.\n" if applied else "Nothing to fix.\n")
     for one in made:
         for skipped, reason in one.skipped:
             file, line, _ = skipped.place

@@ -34,19 +34,20 @@ def explain(
         whyidle explain host dispatch
     """
     problems = known()
+    of_checks = {check.name: problem for problem in problems.values() for check in problem.checks}
     name = " ".join(rule or ())
     label = label_of(name)
     with destination() as out:
         if not name:
             out.write(index(list(problems.values()), out.look))
-        elif name in problems:
-            out.write(page(problems[name], out.look))
+        elif problem := problems.get(name) or of_checks.get(name):
+            out.write(page(problem, out.look))
         elif name in NO_RULE_YET:
             out.write(no_rule_yet(name, out.look))
         elif label is not None:
             out.write(idle_cause(label, all_rules(), out.look))
         else:
-            raise WhyIdleError(f"no rule is called {name!r}", _suggestion(name, list(problems)))
+            raise WhyIdleError(f"no rule is called {name!r}", _suggestion(name, list(problems | of_checks)))
     return 0
 
 

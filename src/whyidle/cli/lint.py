@@ -64,7 +64,7 @@ def lint(
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even when there are findings.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
-    """Find what can stall the GPU in the source of a training job, and mend what is safe to mend.
+    """Find lines of a training job that can stall the GPU, and mend what is safe to mend.
 
     Follows values from where they are made to where they are used: a line is a finding when it makes the host wait for
     the GPU, or the GPU for the host, and runs in each step. Your code is parsed, never imported or run. Of folders it
@@ -105,6 +105,8 @@ def lint(
             files = mend(files, settings, unsafe=unsafe_fixes)
         with linting() as progress:
             report = report_of(list(outcomes(files, settings, jobs or _cpus(), progress)), locked)
+        if run:
+            report = _beside(report, files, run)
         unread = _warn_of_unread(report, files)
         if fix and paths == [STDIN] and files[0].given is not None:
             sys.stdout.buffer.write(files[0].given)  # the code, as other programs that mend a stream do
@@ -139,6 +141,15 @@ def _files(paths: Sequence[str], stdin_filename: Path | None, settings: Settings
     path = stdin_filename or Path("<stdin>")
     given = sys.stdin.buffer.read()
     return [File(path, path.as_posix(), root_of(path), named=True, given=given)], []
+
+
+def _beside(report: Report, files: Sequence[File], run: Sequence[str]) -> Report:
+    """Return what was found with what a recording of the code says of it."""
+    from whyidle.cli._loading import loading  # noqa: PLC0415 - without --run nothing is loaded, and no numpy needed
+    from whyidle.diagnosis import lint_beside  # noqa: PLC0415
+
+    with loading() as progress:
+        return lint_beside(report, files, run, progress=progress)
 
 
 def _any_unread(files: Sequence[File]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from whyidle.model.evidence import Stack, SyncSite
 from whyidle.model.finding import LOW, Finding, Location
 from whyidle.proof.recording import Recording, cleared, settled, unseen
-from whyidle.proof.waits import LIKELY, SURE, Suspect
+from whyidle.proof.waits import LIKELY, SURE, Suspect, times
 from whyidle.rules.sync.sites import CALLS
 
 # What rules/sync/sites.py calls the waits of a rule. PyTorch warns of all of these; of copies to the GPU and of
@@ -39,7 +39,7 @@ def by_warnings(suspect: Suspect, recording: Recording) -> Finding | None:
             return None
         return cleared(finding, recording, f"in {steps} watched steps the job does not wait at this line", 0.0)
     count = sum(site.count for site in here)
-    often = f"waits here {count / steps:.3g} times per step in {steps} watched steps"
+    often = f"waits here {times(count / steps)} per step in {steps} watched steps"
     total = recording.loss(finding.rule)
     if total is None:
         return unseen(

@@ -91,11 +91,16 @@ def of_waits(suspect: Suspect, waits: Sequence[tuple[StackedWait, int]], recordi
     most = max(lines for _, lines in waits)
     first = max((wait for wait, _ in waits), key=lambda wait: wait.lost_share)
     steps = [wait.per_step / lines for wait, lines in waits if wait.per_step is not None]
-    often = f"{sum(steps):.3g} times per step" if steps else f"{sum(wait.count for wait, _ in waits)} times"
+    often = f"{times(sum(steps))} per step" if steps else times(sum(wait.count for wait, _ in waits))
     among = f"; {most} such lines in {suspect.where} share what was measured" if most > 1 else ""
     lost = f"the GPU idles {recording.per_step(share)} behind that"
     seen = f"{suspect.where} waits here {often} in the recorded steps, and {lost}{among}"
     return settled(suspect.finding, recording, share, SURE if most == 1 else LIKELY, seen, (first.location,))
+
+
+def times(number: float) -> str:
+    """Return how often in words."""
+    return "once" if f"{number:.3g}" == "1" else f"{number:.3g} times"
 
 
 def of_none(suspect: Suspect, recording: Recording) -> Finding | None:

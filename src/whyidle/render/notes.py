@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from whyidle.model.finding import WATCH, Prediction, Report
+from whyidle.render.cleared import cleared
 from whyidle.render.lines import hang
 from whyidle.render.words import basename, clean, duration, money, plural
 
 _MOST_WARNINGS = 4
-_MOST_CLEARED = 3
 _FILES = 2  # that a command names
 APART = 0.05  # of the recorded step: a replayed one that differs by more is told
 
@@ -23,7 +23,7 @@ def notes(report: Report, width: int, *, everything: bool) -> Iterator[Text]:
     yield from _cost(report, width, everything)
     yield from _warnings(report, width, everything)
     yield from _settled_by(report, width)
-    yield from _cleared(report, width, everything)
+    yield from cleared(report, width, everything=everything)
     yield from _predicted(report, width, everything)
     yield from _other_files(report, width, everything)
     if everything:
@@ -73,17 +73,6 @@ def _settled_by(report: Report, width: int) -> Iterator[Text]:
         names = " ".join(shlex.quote(basename(file.path)) for file in report.run.evidence[:_FILES])
         text = f"`{WATCH}`; then `whyidle DIR {names}` judges both, and a trace if you add one"
         yield from hang(Text("  to find out which: ", style="bold"), Text(text), width)
-
-
-def _cleared(report: Report, width: int, everything: bool) -> Iterator[Text]:
-    """Yield what the source lets one suspect and the recording does not bear out, a line for each."""
-    shown = report.cleared if everything else report.cleared[:_MOST_CLEARED]
-    for finding in shown:
-        where = finding.locations[0]
-        text = f"{clean(where.file)}:{where.line} {clean(finding.rule)}: {clean(finding.seen)}"
-        yield from hang(Text("  cleared: ", style="bold green"), Text(text), width, most=None if everything else 1)
-    if len(report.cleared) > len(shown):
-        yield Text(f"  and {len(report.cleared) - len(shown):,} more cleared: --all", style="dim")
 
 
 def _predicted(report: Report, width: int, everything: bool) -> Iterator[Text]:

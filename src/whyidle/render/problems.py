@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from whyidle.lint.base import Check, Invalid
@@ -45,13 +44,12 @@ class Problem:
         return tuple(check for check in self.checks if check is not self.first)
 
 
-def known() -> Mapping[str, Problem]:
+def known() -> dict[str, Problem]:
     """Return every problem by its id, in order."""
     return joined(all_rules(), all_checks())
 
 
-@cache
-def joined(rules: tuple[type[Rule], ...], checks: tuple[type[Check], ...]) -> Mapping[str, Problem]:
+def joined(rules: Iterable[type[Rule]], checks: Iterable[type[Check]]) -> dict[str, Problem]:
     """Return problems by id, in order, of rules and the checks that share their ids or stand alone."""
     found = {rule.id: Problem(rule.id, rule) for rule in rules}
     for check in sorted(checks, key=lambda check: check.name):

@@ -18,7 +18,7 @@ from whyidle.render.fingerprint import fingerprints
 from whyidle.render.json import dumps
 from whyidle.render.passages import place
 from whyidle.render.places import cell, file_line
-from whyidle.render.problems import known, markdown
+from whyidle.render.problems import Problem, known, markdown
 from whyidle.render.words import clean
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -36,10 +36,15 @@ class Sarif(Renderer):
 
     def render(self, report: Report, look: Look) -> str:
         rules = list(dict.fromkeys(finding.rule for finding in report.findings))
+        problems = known()
         names = fingerprints(report.findings)
         run = {
             "tool": {
-                "driver": {"name": "whyidle", "semanticVersion": __version__, "rules": [_rule(name) for name in rules]}
+                "driver": {
+                    "name": "whyidle",
+                    "semanticVersion": __version__,
+                    "rules": [_rule(name, problems.get(name)) for name in rules],
+                }
             },
             "columnKind": "unicodeCodePoints",
             "originalUriBaseIds": {ROOT: {"description": _message("The folder in which whyidle was started.")}},
@@ -54,8 +59,7 @@ class Sarif(Renderer):
         return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, ascii_only=not look.unicode)
 
 
-def _rule(name: str) -> Object:
-    problem = known().get(name)
+def _rule(name: str, problem: Problem | None) -> Object:
     if problem is None:
         return {"id": name}
     page = _message(markdown(problem))

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from whyidle.model.finding import Finding, Fix, Location, Report
 from whyidle.render.advice import unread, warnings
+from whyidle.render.cleared import cleared
 from whyidle.render.excerpt import INDENT, excerpt
 from whyidle.render.lines import hang
 from whyidle.render.passages import STYLE, code
@@ -94,14 +95,18 @@ def _facts(report: Report) -> str:
 def _in_full(finding: Finding, width: int, everything: bool) -> Iterator[Text]:
     """Yield a finding with the line that it is about, what is wrong with it and what to write instead."""
     place = in_source(finding)
-    where = Text.assemble("  ", (_spot(finding), "bold"), "  ", (clean(finding.rule), STYLE[finding.severity]), "  ")
-    yield from hang(where, Text(_tags(finding), style="dim"), width, indent=4)
+    where = Text.assemble("  ", (_spot(finding), "bold"))
+    about = Text.assemble((clean(finding.rule), STYLE[finding.severity]), "  ", (_tags(finding), "dim"))
+    if cell_len(where.plain) + cell_len(about.plain) + 2 <= width:
+        yield Text.assemble(where, "  ", about)
+    else:
+        yield from (where, Text.assemble(" " * INDENT, about))
     if place is not None:
         yield from excerpt(place, width)
     yield from hang(Text(" " * INDENT), Text(clean(finding.message)), width)
     for number, fix in enumerate(finding.fixes if everything else finding.fixes[:1]):
         yield from _change("or" if number else "change", fix, width, everything)
-    if everything:
+    if everything or finding.evidence == "confirmed":
         yield from _seen(finding, place, width)
 
 
@@ -145,10 +150,10 @@ def _in_short(findings: Sequence[Finding], width: int, room: _Room) -> Iterator[
     shown = by_rule if room.rules is None else by_rule[: room.rules]
     for group in shown:
         each = len(group) if room.each is None or len(group) <= room.each + 1 else room.each
-        size = max((cell_len(_spot(finding)) for finding in group[:each]), default=0)
-        for finding in group[:each]:
-            where = _spot(finding)
-            head = Text.assemble("  ", where, " " * (size - cell_len(where)), "  ")
+        where = [_end(_spot(finding), width // 2) for finding in group[:each]]
+        size = max(map(cell_len, where), default=0)
+        for finding, at in zip(group[:each], where, strict=True):
+            head = Text.assemble("  ", at, " " * (size - cell_len(at)), "  ")
             head.append(clean(finding.rule), STYLE[finding.severity])
             head.append("  ")
             yield Text.assemble(head, shorten(clean(finding.message), max(width - cell_len(head.plain), 1)))
@@ -162,8 +167,7 @@ def _in_short(findings: Sequence[Finding], width: int, room: _Room) -> Iterator[
 def _more_of(findings: Sequence[Finding], more: bool, width: int) -> Text:
     places = [place for finding in findings if (place := in_source(finding)) is not None]
     head = f"  {len(findings):,}{' more' if more else ''} of {clean(findings[0].rule)}: "
-    tail = "; --all shows them"
-    return Text(head + shorten(spots(places), max(width - len(head) - len(tail), 1)) + tail, style="dim")
+    return Text(head + shorten(spots(places), max(width - len(head), 1)), style="dim")
 
 
 def _spot(finding: Finding) -> str:
@@ -171,8 +175,13 @@ def _spot(finding: Finding) -> str:
     return "-" if place is None else spot(place)
 
 
+def _end(text: str, width: int) -> str:
+    """Return the end of a place, which tells most, where there is no room for all of it."""
+    return text if len(text) <= width else f"…{text[1 - width :]}"
+
+
 def _notes(report: Report, width: int, everything: bool) -> Iterator[Text]:
-    """Yield what was not read, what --fix would change, and where to read on."""
+    """Yield what was not read, what a run clears, what --fix would change, and where to read on."""
     files = unread(report)
     shown = files if everything else files[:_UNREAD]
     for path, why in shown:
@@ -184,6 +193,7 @@ def _notes(report: Report, width: int, everything: bool) -> Iterator[Text]:
         yield from hang(Text("  warning: ", style="bold yellow"), Text(clean(warning)), width)
     if len(told) > _WARNINGS and not everything:
         yield Text(f"  warning: {len(told) - _WARNINGS:,} more: --all", style="dim")
+    yield from cleared(report, width, everything=everything)
     yield from _fixable(report, width)
     if report.findings and not everything:
         text = "whyidle explain RULE: why, and when to ignore it; --all: everything"
@@ -197,6 +207,6 @@ def _fixable(report: Report, width: int) -> Iterator[Text]:
     if safe:
         told.append(f"{safe:,} of {len(patches):,} can be fixed by --fix; --diff shows how")
     if unsafe:
-        told.append(f"{unsafe:,}{' more' if safe else ''} by --fix --unsafe-fixes, which changes what is computed")
+        told.append(f"{unsafe:,} more with --unsafe-fixes" if safe else f"{unsafe:,} can be by --fix --unsafe-fixes")
     if told:
         yield from hang(Text("  "), Text("; ".join(told)), width)
