@@ -270,7 +270,9 @@ class Statements(Calls):
         self.body(node.body)
         for handler in node.handlers:
             self.frame.where = Condition("rare").behind(before)
+            env = dict(self.frame.env)
             self.body(handler.body)
+            self.frame.env = _merged(env, self.frame.env)
         self.frame.where = before
         self.body(node.orelse)
         self.body(node.finalbody)
@@ -459,6 +461,7 @@ class Statements(Calls):
                 self.frame.where = Where()
                 self.invoke(start, (), {}, None, made)
                 self.frame.where = before
+            self.loosen(owner, fields)
         is_network = self.derives(owner, knowledge.MODULE_BASES)
         return Value("module" if is_network else "instance", define=owner, fields=self.fields[key], name=owner.qualname)
 
