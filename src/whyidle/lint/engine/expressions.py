@@ -52,6 +52,10 @@ class Expressions(State):
         frame.where = before
         return values
 
+    def truth(self, node: ast.expr, how: str) -> Value:
+        """Evaluate a condition whose own value counts: that of `not` is the opposite."""
+        return _told(node, self.test(node, how))
+
     # Names and attributes
 
     def name(self, node: ast.Name) -> Value:
@@ -69,7 +73,8 @@ class Expressions(State):
 
     def of_module(self, module: Module, name: str) -> Value:
         """Return what a module calls so."""
-        known = self.globals.get(id(module), {}).get(name)
+        frame = self.globals.get(id(module))
+        known = frame.env.get(name) if frame is not None else None
         if known is not None:
             return known
         if name in module.definitions:
@@ -139,7 +144,8 @@ class Expressions(State):
             member = self.project.member(found, attr)
             if isinstance(member, Definition):
                 return _defined(member)
-            known = self.globals.get(id(found), {}).get(attr)
+            frame = self.globals.get(id(found))
+            known = frame.env.get(attr) if frame is not None else None
             if known is not None:
                 return known
             if isinstance(member, Module):
@@ -204,6 +210,7 @@ class Expressions(State):
         how = "and" if isinstance(node.op, ast.And) else "or"
         last = len(node.values) - 1
         values = self._in_turn(node, lambda part, n: self.test(part, how) if n < last else self.evaluate(part))
+        values = [_told(part, value) for part, value in zip(node.values[:-1], values, strict=False)] + values[-1:]
         if how == "and" and any(value.known and not value.constant for value in values):
             return constant(False)
         if how == "or" and any(value.known and value.constant for value in values[:-1]):
@@ -256,7 +263,7 @@ class Expressions(State):
         return PLAIN.but(boolean=any(value.kind == "unknown" for value in values))
 
     def choice(self, node: ast.IfExp) -> Value:
-        value = self.test(node.test, "else")
+        value = self.truth(node.test, "else")
         first, second = self.evaluate(node.body), self.evaluate(node.orelse)
         if value.known:
             return first if value.constant else second
@@ -339,6 +346,7 @@ class Expressions(State):
             if frame.where.phase in {"step", "maybe"}:
                 self.be(inner=True)
             self.emit(Looped(node=part, over=over, **self.place))  # type: ignore[arg-type]
+            self.taken(over, where, frame.where)
             self.bind(part.target, element)
             for test in part.ifs:
                 self.test(test, "filter")
@@ -383,6 +391,14 @@ def _combined(tensor: Value, other: Value) -> Value:
     elif "assumed" in (tensor.place, other.place if other.kind == "tensor" else ""):
         result = result.but(place="assumed")
     return result.but(is_batch=False, items=None, fields=None, loader=None)
+
+
+def _told(node: ast.expr, value: Value) -> Value:
+    """Return what a condition is, from what stands behind each `not` before it."""
+    opposite = False
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, opposite = node.operand, not opposite
+    return constant(not value.constant) if value.known and opposite else value
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -442,7 +458,7 @@ def _compared(operator: ast.cmpop, left: object, right: object) -> Value:
 
 
 def _constant(_: Expressions, node: ast.Constant) -> Value:
-    return constant(node.value)
+    return Value("plain", constant=node.value, known=True, node=node)
 
 
 def _lambda(_: Expressions, node: ast.Lambda) -> Value:

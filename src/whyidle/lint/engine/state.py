@@ -51,7 +51,7 @@ class State:
         self.running: set[int] = set()
         self.foreign = 0  # functions of other modules that were followed
         self.loaders: dict[int, LoaderUse] = {}
-        self.globals: dict[int, dict[str, Value]] = {}  # of modules, by identity
+        self.globals: dict[int, Frame] = {}  # of modules, by identity
         self.fields: dict[int, dict[str, Value]] = {}  # of classes that nobody constructs in view
 
     def emit(self, event: Event) -> None:
@@ -88,6 +88,9 @@ class State:
         raise NotImplementedError
 
     def iterate(self, node: ast.expr) -> tuple[Value, Value]:
+        raise NotImplementedError
+
+    def taken(self, over: Value, outer: Where, inside: Where) -> None:
         raise NotImplementedError
 
     def body(self, statements: Sequence[ast.stmt]) -> None:

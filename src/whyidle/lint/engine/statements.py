@@ -65,7 +65,9 @@ class Statements(Calls):
         kept = len(self.job.events)
         yes, _ = split(node, self._quiet(node))
         del self.job.events[kept:]
-        return Value("counter", every=yes.every) if yes.every != 1 else value
+        if yes.every != 1:
+            return Value("counter", every=yes.every)
+        return Value("counter", every=0) if yes.guard == "rare" else value
 
     def _quiet(self, node: ast.expr) -> Value:
         see, self.see = self.see, lambda event, job: None
@@ -235,6 +237,9 @@ class Statements(Calls):
             yes = Condition(update=True)  # the optimizer's own step: however many micro-steps there are
         elif no.bites and no.guard != "error" and node.orelse and self.traits.steps(node.orelse, module):
             no = Condition(update=True)
+        where = self.frame.where
+        if isinstance(node.body[-1], ast.Break) and where.phase == "step" and not (where.inner or where.micro):
+            yes = yes.both(RARELY)  # what leaves the loop over steps runs once
         if fails(node.body):
             yes = yes.both(Condition("error"))
         if node.orelse and fails(node.orelse):
@@ -302,10 +307,10 @@ class Statements(Calls):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
-        if kind is LoopKind.STEP and steps_environment(node):
+        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))  # type: ignore[arg-type]
-        self._taken(over, outer, frame.where)
+        self.taken(over, outer, frame.where)
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
@@ -326,8 +331,13 @@ class Statements(Calls):
         for one in within(node.body):
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
                 env[one.id] = env[one.id].but(known=False, constant=None)
+            elif isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Attribute):
+                value = self.evaluate(one.target)
+                if value.known:
+                    self.bind(one.target, value.but(known=False, constant=None))
 
-    def _taken(self, over: Value, outer: Where, inside: Where) -> None:
+    def taken(self, over: Value, outer: Where, inside: Where) -> None:
+        """Note of a loader that a loop goes over it."""
         use = self.loaders.get(id(over.loader)) if over.loader is not None else None
         if use is not None:
             use.iterated.append(self.job.events[-1])  # type: ignore[arg-type]
@@ -498,6 +508,8 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -
             where = replace(where, no_grad=True)
         elif name in {"torch.compile", "compile"} or name.endswith(".compile"):
             where = replace(where, compiled=True)
+        elif name.endswith(("compiler.disable", "_dynamo.disable")):
+            where = replace(where, compiled=False)
         elif knowledge.AUTOCAST.search(name):
             where = replace(where, autocast=True)
     return where
