@@ -89,40 +89,45 @@ class Traits:
         return self._answer("loops", block, module)
 
     def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
-        key = (question, id(block))
-        if key not in module.asked:
-            module.asked[key] = False  # for functions that call each other in a circle
-            ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
-            module.asked[key] = ask(block, module)
-        return bool(module.asked[key])
+        """Answer by all blocks that can be reached from this one; functions may call each other in a circle."""
+        reached, waiting, found = {id(block): module}, [(block, module)], False
+        while waiting and not found:
+            one, of = waiting.pop()
+            known = of.asked.get((question, id(one)))
+            if known is not None:
+                found = bool(known)
+                continue
+            found, calls = self._here(question, one, of)
+            for callee in (callee for call in calls for callee in self.callees(call, of)):
+                if id(callee.node.body) not in reached:
+                    reached[id(callee.node.body)] = callee.module
+                    waiting.append((callee.node.body, callee.module))
+        if found:
+            module.asked[question, id(block)] = True
+        else:
+            for key, of in reached.items():
+                of.asked[question, key] = False
+        return found
 
-    def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
-        calls, _ = self.parts(block, module)
-        return any(is_backward(call) or is_optimizer_step(call) for call in calls) or any(
-            self._in_callee("trains", call, module) for call in calls
-        )
-
-    def _steps(self, block: Sequence[ast.stmt], module: Module) -> bool:
+    def _here(self, question: Question, block: Sequence[ast.stmt], module: Module) -> tuple[bool, list[ast.Call]]:
+        """Return whether a block itself is what is asked for, and the calls by which it may be so nonetheless."""
         calls, loops = self.parts(block, module)
-        apart = {
-            id(call) for loop in loops if self.trains(loop.body, module) for call in self.parts(loop.body, module)[0]
-        }
-        return any(
-            is_optimizer_step(call) or self._in_callee("steps", call, module) for call in calls if id(call) not in apart
-        )
+        if question == "loops":
+            return any(self.trains(loop.body, module) for loop in loops), calls
+        if question == "trains":
+            return any(
+                is_backward(call) or is_optimizer_step(call) or self._is_step_method(call, module) for call in calls
+            ), calls
+        training = [loop for loop in loops if self.trains(loop.body, module)]
+        apart = {id(call) for loop in training for call in self.parts(loop.body, module)[0]}
+        rest = [call for call in calls if id(call) not in apart]
+        return any(map(is_optimizer_step, rest)), rest
 
-    def _loops(self, block: Sequence[ast.stmt], module: Module) -> bool:
-        calls, loops = self.parts(block, module)
-        return any(self.trains(loop.body, module) for loop in loops) or any(
-            self._in_callee("loops", call, module) for call in calls
-        )
-
-    def _in_callee(self, question: Question, call: ast.Call, module: Module) -> bool:
-        callees = self.callees(call, module)
-        if question == "trains" and isinstance(call.func, ast.Attribute) and call.func.attr in STEP_METHODS:
-            if not callees or last_name(call.func.value) != "self":
-                return True
-        return any(self._answer(question, one.node.body, one.module) for one in callees)
+    def _is_step_method(self, call: ast.Call, module: Module) -> bool:
+        """Say whether a call means a training step by its name, of an object that is not followed."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in STEP_METHODS:
+            return False
+        return last_name(call.func.value) != "self" or not self.callees(call, module)
 
     def parts(self, block: Sequence[ast.stmt], module: Module) -> Parts:
         """Return the calls and the loops in a block, at whatever depth."""
