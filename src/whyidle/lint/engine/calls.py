@@ -399,7 +399,7 @@ class Calls(Expressions):
         function, name = call.function, call.name
         if function.kind == "module":
             return _output(function)
-        if function.kind == "metric":
+        if function.kind in {"metric", "tensor"}:  # nobody calls a tensor: what we took for one was a network
             return ASSUMED
         if function.kind == "name":
             if name in _BUILTIN:
@@ -473,6 +473,8 @@ class Calls(Expressions):
 
     def _unknown_result(self, call: Call, name: str) -> Value:
         last = name.rpartition(".")[2].lstrip(".")
+        if call.function.kind == "unknown" and last.islower() and call.tensors() and named(last).kind == "module":
+            return ASSUMED  # a network, whatever made it
         if knowledge.MODULE_FACTORY.search(last):
             return Value("module", "assumed", name=name)
         if knowledge.LOADER_FACTORY.search(last):
