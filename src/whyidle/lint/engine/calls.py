@@ -428,6 +428,8 @@ class Calls(Expressions):
             if inner.kind == "function":  # torch.compile(self.step): what it is bound to is needed when it is called
                 return Value("module", "assumed", name=f"{name}({inner.name})", define=inner.define, items=inner.items)
             return Value("module", "assumed", name=name)
+        if name == "torch.autograd.Variable":
+            return next(iter(call.args), UNKNOWN)
         if name == "deepspeed.initialize":
             engine = Value("module", "device", name=name)
             return Value("plain", items=(engine, Value("optimizer", name=name), UNKNOWN, Value("scheduler", name=name)))
@@ -617,7 +619,8 @@ def _output(network: Value) -> Value:
 def _of_network(result: Value, network: Value) -> Value:
     """Return what a call of a module of the project gives, whose `forward` was followed."""
     if result.kind == "tensor":
-        return result.but(place=_output(network).place if result.place in {"assumed", "unknown"} else result.place)
+        followed = result.place == "device" or (result.place == "host" and network.place != "device")
+        return result if followed else result.but(place=_output(network).place)
     return _output(network) if result.kind == "unknown" else result
 
 
