@@ -75,6 +75,9 @@ class Traits:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._open: set[tuple[Question, int]] = set()  # questions that are being answered
+        self._circular = False  # one of these was asked again meanwhile
+        self._again = 0
 
     def trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether there is a backward pass or an optimizer's step, here or in a function called from here."""
@@ -89,45 +92,50 @@ class Traits:
         return self._answer("loops", block, module)
 
     def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
-        """Answer by all blocks that can be reached from this one; functions may call each other in a circle."""
-        reached, waiting, found = {id(block): module}, [(block, module)], False
-        while waiting and not found:
-            one, of = waiting.pop()
-            known = of.asked.get((question, id(one)))
-            if known is not None:
-                found = bool(known)
-                continue
-            found, calls = self._here(question, one, of)
-            for callee in (callee for call in calls for callee in self.callees(call, of)):
-                if id(callee.node.body) not in reached:
-                    reached[id(callee.node.body)] = callee.module
-                    waiting.append((callee.node.body, callee.module))
-        if found:
-            module.asked[question, id(block)] = True
-        else:
-            for key, of in reached.items():
-                of.asked[question, key] = False
-        return found
-
-    def _here(self, question: Question, block: Sequence[ast.stmt], module: Module) -> tuple[bool, list[ast.Call]]:
-        """Return whether a block itself is what is asked for, and the calls by which it may be so nonetheless."""
-        calls, loops = self.parts(block, module)
-        if question == "loops":
-            return any(self.trains(loop.body, module) for loop in loops), calls
-        if question == "trains":
-            return any(
-                is_backward(call) or is_optimizer_step(call) or self._is_step_method(call, module) for call in calls
-            ), calls
-        training = [loop for loop in loops if self.trains(loop.body, module)]
-        apart = {id(call) for loop in training for call in self.parts(loop.body, module)[0]}
-        rest = [call for call in calls if id(call) not in apart]
-        return any(map(is_optimizer_step, rest)), rest
-
-    def _is_step_method(self, call: ast.Call, module: Module) -> bool:
-        """Say whether a call means a training step by its name, of an object that is not followed."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr not in STEP_METHODS:
+        key = (question, id(block))
+        if key in module.asked:
+            return bool(module.asked[key])
+        if key in self._open:  # functions that call each other in a circle
+            self._circular = True
             return False
-        return last_name(call.func.value) != "self" or not self.callees(call, module)
+        self._open.add(key)
+        before, self._circular = self._circular, False
+        ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
+        result = ask(block, module)
+        self._open.discard(key)
+        self._again += self._circular
+        if result or not self._circular or not self._open or self._again > _MOST:
+            module.asked[key] = result  # a no within a circle may be a yes once the circle is closed
+        self._circular = before or (self._circular and bool(self._open))
+        return result
+
+    def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, _ = self.parts(block, module)
+        return any(is_backward(call) or is_optimizer_step(call) for call in calls) or any(
+            self._in_callee("trains", call, module) for call in calls
+        )
+
+    def _steps(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, loops = self.parts(block, module)
+        apart = {
+            id(call) for loop in loops if self.trains(loop.body, module) for call in self.parts(loop.body, module)[0]
+        }
+        return any(
+            is_optimizer_step(call) or self._in_callee("steps", call, module) for call in calls if id(call) not in apart
+        )
+
+    def _loops(self, block: Sequence[ast.stmt], module: Module) -> bool:
+        calls, loops = self.parts(block, module)
+        return any(self.trains(loop.body, module) for loop in loops) or any(
+            self._in_callee("loops", call, module) for call in calls
+        )
+
+    def _in_callee(self, question: Question, call: ast.Call, module: Module) -> bool:
+        callees = self.callees(call, module)
+        if question == "trains" and isinstance(call.func, ast.Attribute) and call.func.attr in STEP_METHODS:
+            if not callees or last_name(call.func.value) != "self":
+                return True
+        return any(self._answer(question, one.node.body, one.module) for one in callees)
 
     def parts(self, block: Sequence[ast.stmt], module: Module) -> Parts:
         """Return the calls and the loops in a block, at whatever depth."""
@@ -169,4 +177,5 @@ class Traits:
                 yield from module.by_method(function.attr)[:1]
 
 
+_MOST = 2000  # answers that are sought again because of circles
 _COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything
