@@ -22,7 +22,7 @@ _RARE = re.compile(
     r"ckpt|report|flush|display|visuali[sz]e|vis|plot|dump|debug|verbose|profile|profiling|profiler|summary|summarize|"
     r"tick|done|finished|terminated|truncated|best|early|stop|last|first|final|end|overflow|fail|failed|failure|error|"
     r"sample|wandb|tensorboard|interval|freq|every|warn|once|initial|resume|test|inspect|dry_run|benchmark|timing|"
-    r"synchronize_step|nan|inf|oom|cancel\w*)(_|$)",
+    r"synchronize_step|nan|inf|oom|cancel\w*|interrupted|preempted|timeout)(_|$)",
     re.IGNORECASE,
 )
 _ACCUMULATION = re.compile(

@@ -10,7 +10,7 @@ from typing import cast
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
 from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, makes_once, split
-from whyidle.lint.engine.guess import TEXT, named, of_parameter
+from whyidle.lint.engine.guess import TEXT, annotated, named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
 from whyidle.lint.engine.traits import last_name, within
@@ -384,6 +384,8 @@ class Statements(Calls):
         )  # fmt: skip
         self.body(function.body)
         result = self.frame.result
+        if result.kind == "unknown":
+            result = annotated(function.returns) or result
         self.frame = caller
         self.running.discard(key)
         self.answers[asked] = self.answers[key,] = result
