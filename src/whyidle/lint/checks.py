@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-import whyidle.lint.rules
+import whyidle.lint.rules as package
 from whyidle.discover import discover
 from whyidle.lint.base import Check, Hit
 from whyidle.lint.engine import follow
@@ -20,7 +20,7 @@ from whyidle.lint.source import Source
 @cache
 def all_checks() -> tuple[type[Check], ...]:
     """Return every check, in order of its name."""
-    return tuple(discover(whyidle.lint.rules, Check))
+    return tuple(discover(package, Check))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Value:
     kind: Kind = "unknown"
     place: Place = "unknown"  # tensors and modules
     pinned: bool | None = None  # host tensors: in pinned memory
-    boolean: bool = False  # a tensor of truth values: a mask
+    boolean: bool = False  # a tensor of truth values: a mask; of kind plain: a comparison of what nobody knows
     is_batch: bool = False  # taken from a loader
     constant: object = None  # kind plain, where the source says which; `known` says whether it does
     known: bool = False

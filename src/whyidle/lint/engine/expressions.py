@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from whyidle.lint.engine.guards import split
 from whyidle.lint.engine.guess import named
-from whyidle.lint.engine.knowledge import KNOWN_ON_HOST
+from whyidle.lint.engine.knowledge import COUNTS, KNOWN_ON_HOST
 from whyidle.lint.engine.state import State
 from whyidle.lint.events import Indexed, Looped, Shown, Tested
 from whyidle.lint.project import Definition, Module
@@ -28,8 +29,7 @@ class Expressions(State):
     def test(self, node: ast.expr, how: str) -> Value:
         """Evaluate a condition; of `and` and `or`, the parts stand in `items`."""
         if isinstance(node, ast.BoolOp):
-            parts = tuple(self.test(part, how) for part in node.values)
-            return Value("plain", items=parts)
+            return Value("plain", items=tuple(self._in_turn(node, lambda part, _: self.test(part, how))))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             inner = self.test(node.operand, how)
             return inner
@@ -40,13 +40,21 @@ class Expressions(State):
             self.emit(Tested(node=node, value=value, how=how, **self.place))  # type: ignore[arg-type]
         return value
 
+    def _in_turn(self, node: ast.BoolOp, ask: Callable[[ast.expr, int], Value]) -> list[Value]:
+        """Evaluate the parts of `and` or `or`, each behind what the parts before it let through."""
+        frame = self.frame
+        before, values = frame.where, []
+        for number, part in enumerate(node.values):
+            value = ask(part, number)
+            values.append(value)
+            yes, no = split(part, value)
+            frame.where = (yes if isinstance(node.op, ast.And) else no).behind(frame.where)
+        frame.where = before
+        return values
+
     def truth(self, node: ast.expr, how: str) -> Value:
         """Evaluate a condition whose own value counts: that of `not` is the opposite."""
-        value = self.test(node, how)
-        opposite = False
-        while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            node, opposite = node.operand, not opposite
-        return constant(not value.constant) if value.known and opposite else value
+        return _told(node, self.test(node, how))
 
     # Names and attributes
 
@@ -95,7 +103,7 @@ class Expressions(State):
         if base.kind == "tensor":
             if attr == "device":
                 return Value("device", place=base.place)
-            return PLAIN if attr in KNOWN_ON_HOST else base.but(items=None, fields=None)
+            return PLAIN if attr in KNOWN_ON_HOST or COUNTS.search(attr) else base.but(items=None, fields=None)
         if base.kind == "settings":
             return self._setting(attr)
         if base.kind in {"instance", "module"} and base.fields is not None and attr in base.fields:
@@ -167,7 +175,9 @@ class Expressions(State):
     def binary(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         if isinstance(node.op, ast.Mod) and (isinstance(left.constant, str) or _is_text(node.left)):
-            self.show(node, right, "%")
+            listed = isinstance(node.right, ast.Tuple) and right.items is not None
+            for part, value in zip(node.right.elts, right.items, strict=False) if listed else [(node.right, right)]:
+                self.show(part, value, "%")
             return PLAIN
         for value in (left, right):
             if value.kind == "tensor":
@@ -198,8 +208,9 @@ class Expressions(State):
 
     def boolean(self, node: ast.BoolOp) -> Value:
         how = "and" if isinstance(node.op, ast.And) else "or"
-        values = [self.truth(part, how) for part in node.values[:-1]]
-        values.append(self.evaluate(node.values[-1]))
+        last = len(node.values) - 1
+        values = self._in_turn(node, lambda part, n: self.test(part, how) if n < last else self.evaluate(part))
+        values = [_told(part, value) for part, value in zip(node.values[:-1], values, strict=False)] + values[-1:]
         if how == "and" and any(value.known and not value.constant for value in values):
             return constant(False)
         if how == "or" and any(value.known and value.constant for value in values[:-1]):
@@ -247,7 +258,9 @@ class Expressions(State):
                 return Value("plain", name="modulo", every=every)
         if len(values) == 2 and values[0].known and values[1].known:
             return _compared(node.ops[0], values[0].constant, values[1].constant)
-        return Value("settings") if any(value.kind == "settings" for value in values) else PLAIN
+        if any(value.kind == "settings" for value in values):
+            return Value("settings")
+        return PLAIN.but(boolean=any(value.kind == "unknown" for value in values))
 
     def choice(self, node: ast.IfExp) -> Value:
         value = self.truth(node.test, "else")
@@ -285,7 +298,7 @@ class Expressions(State):
     def indexed(self, node: ast.Subscript, base: Value, index: Value) -> Value:
         """Return an element, telling of a tensor that is indexed by another."""
         if base.kind == "tensor":
-            masks = [value for value in index.holds() if value.kind == "tensor"]
+            masks = [value for value in index.holds() if value.kind == "tensor" or value.boolean]
             if masks:
                 mask = next((one for one in masks if one.boolean), masks[0])
                 self.emit(Indexed(node=node, value=base, index=mask, **self.place))  # type: ignore[arg-type]
@@ -378,6 +391,14 @@ def _combined(tensor: Value, other: Value) -> Value:
     elif "assumed" in (tensor.place, other.place if other.kind == "tensor" else ""):
         result = result.but(place="assumed")
     return result.but(is_batch=False, items=None, fields=None, loader=None)
+
+
+def _told(node: ast.expr, value: Value) -> Value:
+    """Return what a condition is, from what stands behind each `not` before it."""
+    opposite = False
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, opposite = node.operand, not opposite
+    return constant(not value.constant) if value.known and opposite else value
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -71,11 +71,11 @@ def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: 
         nested = engine.traits.has_training_loop(node.body, module)
         if where.phase == "step" and where.work == "train":
             return LoopKind.MICRO if not nested else LoopKind.WITHIN
-        if not nested or _takes_a_batch(node, over):
+        if not nested or (_takes_a_batch(node, over) and engine.traits.steps(node.body, module)):
             return LoopKind.STEP
         return LoopKind.UPDATE if engine.traits.steps(node.body, module) else LoopKind.EPOCH
     if where.phase == "step":
-        return LoopKind.WITHIN
+        return LoopKind.ROLLOUT if steps_environment(node) else LoopKind.WITHIN
     return _without_training(node, over, where)
 
 

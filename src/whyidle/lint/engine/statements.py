@@ -10,7 +10,7 @@ from typing import cast
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
 from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, split
-from whyidle.lint.engine.guess import named, of_parameter
+from whyidle.lint.engine.guess import TEXT, named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
 from whyidle.lint.engine.traits import last_name, within
@@ -65,7 +65,9 @@ class Statements(Calls):
         kept = len(self.job.events)
         yes, _ = split(node, self._quiet(node))
         del self.job.events[kept:]
-        return Value("counter", every=yes.every) if yes.every != 1 else value
+        if yes.every != 1:
+            return Value("counter", every=yes.every)
+        return Value("counter", every=0) if yes.guard == "rare" else value
 
     def _quiet(self, node: ast.expr) -> Value:
         see, self.see = self.see, lambda event, job: None
@@ -122,6 +124,8 @@ class Statements(Calls):
         if isinstance(target, ast.Name):
             if value.kind == "unknown":
                 value = self._by_name(target.id)
+            elif value.kind == "tensor" and TEXT.search(target.id):
+                value = PLAIN
             frame.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)
@@ -159,6 +163,8 @@ class Statements(Calls):
             if value.kind == "unknown" and known is None:
                 guess = named(target.attr)
                 value = guess if guess.kind != "metric" else value
+            elif value.kind == "tensor" and TEXT.search(target.attr):
+                value = PLAIN
             base.fields[target.attr] = value if known is None else join(known, value)
         elif base.kind == "name":
             name = f"{base.name}.{target.attr}"
@@ -170,7 +176,7 @@ class Statements(Calls):
     def _bind_item(self, target: ast.Subscript, value: Value) -> None:
         base, index = self.evaluate(target.value), self.evaluate(target.slice)
         if base.kind == "tensor":
-            masks = [one for one in index.holds() if one.kind == "tensor"]
+            masks = [one for one in index.holds() if one.kind == "tensor" or one.boolean]
             if masks:
                 mask = next((one for one in masks if one.boolean), masks[0])
                 self.emit(
@@ -219,6 +225,8 @@ class Statements(Calls):
 
     def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
         yes, no = split(node.test, value)
+        if _remembers(node):
+            yes = yes.both(RARELY)
         module = self.frame.module
         if (
             yes.bites
@@ -307,6 +315,7 @@ class Statements(Calls):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
             self.bind(node.target, item)
+        self._forget(node)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
         if kind in {LoopKind.STEP, LoopKind.UPDATE}:
@@ -315,6 +324,17 @@ class Statements(Calls):
         frame.where = outer
         frame.env = _merged(env, frame.env)
         self.body(node.orelse)
+
+    def _forget(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        """Take what a loop counts or changes for no constant: `step = 0` before it says nothing of later rounds."""
+        env = self.frame.env
+        for one in within(node.body):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
+                env[one.id] = env[one.id].but(known=False, constant=None)
+            elif isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Attribute):
+                value = self.evaluate(one.target)
+                if value.known:
+                    self.bind(one.target, value.but(known=False, constant=None))
 
     def taken(self, over: Value, outer: Where, inside: Where) -> None:
         """Note of a loader that a loop goes over it."""
@@ -453,6 +473,18 @@ def _merged(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
     return joined
 
 
+def _remembers(node: ast.If) -> bool:
+    """Say whether a branch works out what it keeps from then on: `if key not in cache: cache[key] = ...`."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotIn):
+        return False
+    kept = ast.dump(test.comparators[0])
+    return any(
+        isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) and ast.dump(one.value) == kept
+        for one in within(node.body)
+    )
+
+
 def _spelled(node: ast.expr) -> str:
     return _spelled(node.func) if isinstance(node, ast.Call) else last_name(node)
 
@@ -477,6 +509,8 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -
             where = replace(where, no_grad=True)
         elif name in {"torch.compile", "compile"} or name.endswith(".compile"):
             where = replace(where, compiled=True)
+        elif name.endswith(("compiler.disable", "_dynamo.disable")):
+            where = replace(where, compiled=False)
         elif knowledge.AUTOCAST.search(name):
             where = replace(where, autocast=True)
     return where
