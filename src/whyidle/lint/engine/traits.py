@@ -75,6 +75,8 @@ class Traits:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._doubtful: dict[tuple[str, int], Module] = {}  # questions asked or answered within a circle of calls
+        self._circular = False
 
     def trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether there is a backward pass or an optimizer's step, here or in a function called from here."""
@@ -90,11 +92,25 @@ class Traits:
 
     def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
         key = (question, id(block))
-        if key not in module.asked:
-            module.asked[key] = False  # for functions that call each other in a circle
-            ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
-            module.asked[key] = ask(block, module)
-        return bool(module.asked[key])
+        if key in module.asked:
+            self._circular = self._circular or key in self._doubtful
+            return bool(module.asked[key])
+        ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
+        before, self._circular = self._circular, False
+        first = not self._doubtful
+        module.asked[key] = False  # for functions that call each other in a circle
+        self._doubtful[key] = module
+        answer = module.asked[key] = ask(block, module)
+        if answer or not self._circular:
+            del self._doubtful[key]
+        self._circular = before or (self._circular and not answer)
+        if first:  # what was answered no in a circle may be yes when it is asked by itself
+            self._doubtful.pop(key, None)
+            for other, asked in self._doubtful.items():
+                del asked.asked[other]
+            self._doubtful.clear()
+            self._circular = False
+        return answer
 
     def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         calls, _ = self.parts(block, module)
