@@ -60,6 +60,8 @@ class Calls(Expressions):
         if not inside:
             self._call_back(call)
             result = self._result(call)
+        elif result.kind == "unknown" and last_name(node.func) in knowledge.PASSING:
+            result = self._passed(call)
         self._shown(call)
         event = Called(
             node=node,

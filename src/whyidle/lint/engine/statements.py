@@ -397,6 +397,7 @@ class Statements(Calls):
             return True
         body, module = definition.node.body, definition.module
         hot = where.phase == "step" or definition.name == "__init__" or self.traits.trains(body, module)
+        hot = hot or knowledge.LOADER_FACTORY.search(definition.name) is not None
         self.foreign += hot
         return hot and self.foreign <= FOREIGN
 
