@@ -278,7 +278,9 @@ class Statements(Calls):
         self.body(node.body)
         for handler in node.handlers:
             self.frame.where = Condition("rare").behind(before)
+            env = dict(self.frame.env)
             self.body(handler.body)
+            self.frame.env = _merged(env, self.frame.env)  # `failed = True` there says nothing of every step
         self.frame.where = before
         self.body(node.orelse)
         self.body(node.finalbody)
