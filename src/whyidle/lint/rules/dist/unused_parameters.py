@@ -46,7 +46,8 @@ class UnusedParameters(Check):
         argument = ARGUMENTS.get(last)
         if argument is not None:
             value, static = event.keywords.get(argument), event.keywords.get("static_graph")
-            searches = value is not None and value.known and value.constant is True
+            spelled = any(word.arg == argument for word in event.node.keywords)  # not in a dict that is passed on
+            searches = spelled and value is not None and value.known and value.constant is True
             if searches and not (static is not None and static.constant is not False):
                 yield self._hit(event, f"{argument}=False", Repair((SetArguments(event.node, {argument: "False"}),), False))
         elif last in {"Trainer", "Fabric"}:

@@ -9,6 +9,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event, Indexed, Looped, Shown, Tested
 from whyidle.lint.job import Job
 from whyidle.lint.rules.around import around, function_of
+from whyidle.lint.where import Where
 
 CLOCKS = {
     "time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns", "time.monotonic_ns",
@@ -94,7 +95,7 @@ class AsyncTiming(Check):
             start = next((one for one in reversed(readings[:number]) if one.kept_as == since), None)
             if start is None or not _same_round(start, stop):
                 continue
-            if _only_queues(job.events[start.index + 1 : stop.index], where.function):
+            if _only_queues(job.events[start.index + 1 : stop.index], where):
                 yield _hit(stop, since)
 
     cases = (
@@ -213,11 +214,12 @@ def _same_round(start: Reading, stop: Reading) -> bool:
     return same and start.event.node.lineno < stop.event.node.lineno
 
 
-def _only_queues(events: Sequence[Event], function: str) -> bool:
+def _only_queues(events: Sequence[Event], where: Where) -> bool:
     """Say whether work of the GPU is queued by these events, and none of them waits for it, as far as can be told."""
     works = False
     for event in events:
-        if isinstance(event, Looped) and event.where.function == function:
+        same = event.where.function == where.function
+        if isinstance(event, Looped) and (same or event.over.kind == "loader" or event.where.phase != where.phase):
             return False
         if not event.where.often:
             continue
@@ -228,7 +230,8 @@ def _only_queues(events: Sequence[Event], function: str) -> bool:
         if isinstance(event, Called):
             if _may_wait(event):
                 return False
-            works = works or event.name == ".backward" or (event.result.on_device and event.name not in PASSES_ON)
+            computes = same and event.result.on_device and event.name not in PASSES_ON
+            works = works or computes or event.name == ".backward"
     return works
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.rules.around import is_unconditional
 
 SAVES = {
     "torch.save", "torch.distributed.checkpoint.save", "torch.distributed.checkpoint.save_state_dict",
@@ -49,7 +50,7 @@ class CheckpointSync(Check):
 
     def _in_loop(self, event: Called) -> Iterator[Hit]:
         where, call = event.where, ast.unparse(event.node)
-        if where.guard == "" and where.every == 1:
+        if where.guard == "" and where.every == 1 and is_unconditional(event):
             yield Hit(
                 node=event.node,
                 message=f"`{_short(event)}` writes a checkpoint in every step, and training waits until it is written.",

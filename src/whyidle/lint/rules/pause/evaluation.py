@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Looped
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import around
+from whyidle.lint.rules.around import around, is_unconditional
 
 # Metrics whose `compute()` goes over everything that was seen so far, so that each batch costs more than the last.
 GROWING = re.compile(
@@ -184,9 +184,9 @@ def _evaluates(loop: Looped) -> bool:
     where, node = loop.where, loop.node
     if not isinstance(node, ast.For) or loop.over.kind != "loader" or not where.inner or where.micro:
         return False
-    if where.phase != "step" or where.work not in {"train", "eval"} or where.guard not in {"", "rare"}:
+    if where.phase != "step" or where.work != "train" or where.guard not in {"", "rare"}:
         return False
-    if not (where.often or 1 < where.every < OFTEN):
+    if not (1 < where.every < OFTEN or (where.often and is_unconditional(loop))):
         return False
     held_out = any(HELD_OUT.search(one.id) for one in ast.walk(node.iter) if isinstance(one, ast.Name))
     ends = any(isinstance(one, ast.Break) for one in ast.walk(node))
