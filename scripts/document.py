@@ -19,6 +19,7 @@ from typer.models import ArgumentInfo
 from whyidle.cli._verbs import verbs as verb_names
 from whyidle.cli.demo import RECORD, story
 from whyidle.diagnosis import diagnose
+from whyidle.lint.base import Check, Invalid
 from whyidle.model import hardware
 from whyidle.model.evidence import Value
 from whyidle.model.finding import GROUPS
@@ -26,7 +27,8 @@ from whyidle.model.measurement import CATALOG
 from whyidle.render import renderer
 from whyidle.render.bars import MEANINGS
 from whyidle.render.base import Look
-from whyidle.render.page import changes, sections
+from whyidle.render.page import about_and_ignore
+from whyidle.render.problems import Problem, changes, docstring, known
 from whyidle.rules import all_rules
 from whyidle.rules.base import Rule, Threshold
 
@@ -49,11 +51,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines
     )
-
-
-def summary(rule: type[Rule]) -> str:
-    """Return the first paragraph of a rule's page."""
-    return inspect.cleandoc(rule.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
 
 # Rules
@@ -100,35 +97,68 @@ def cases(rule: type[Rule], fires: bool) -> str:
     return "\n".join([f"### {'Speaks' if fires else 'Is silent'} when", "", *lines])
 
 
-def fixes(rule: type[Rule]) -> str:
-    """Return the changes that a rule asks for in the cases in which it speaks."""
-    found = changes(rule)
+def fixes(speaker: type[Rule | Check], level: str) -> str:
+    """Return the changes that a rule or a check asks for in the cases in which it speaks."""
+    found = changes(speaker)
     if not found:
         return ""
-    parts = ["## What to change"]
+    parts = [f"{level} What to change"]
     for fix in found:
         risk = f"; {fix.risk}" if fix.risk else ""
         parts.append(f"**{fix.title}** (effort: {fix.effort}{risk})\n\n```python\n{fix.change}\n```")
     return "\n\n".join(parts)
 
 
-def rule_page(rule: type[Rule]) -> str:
-    """Return the page of a rule: its docstring and what its class declares."""
-    about, ignore = sections(rule)
+def check_cases(check: type[Check], level: str) -> Iterator[str]:
+    """Yield the code in which a check finds something, and the code in which it finds nothing."""
+    for head, finds in (("What it finds", True), ("What it leaves alone", False)):
+        yield f"{level} {head}"
+        for case in check.cases:
+            if isinstance(case, Invalid) is finds:
+                yield f"{case.why[:1].upper()}{case.why[1:]}:\n\n```python\n{inspect.cleandoc(case.code)}\n```"
+
+
+def in_the_source(problem: Problem) -> Iterator[str]:
+    """Yield what `whyidle lint` finds of a problem, check by check."""
+    if problem.checks:
+        yield "## In the source"
+        yield "What `whyidle lint` finds of it without a run. The lines that it names end in `# !` here."
+    for check in problem.checks:
+        if check is problem.first:  # whose text is the page already
+            yield from check_cases(check, "###")
+            continue
+        yield f"### {check.name}"
+        yield docstring(check).replace("## ", "#### ")
+        yield fixes(check, "####")
+        yield from check_cases(check, "####")
+
+
+def problem_page(problem: Problem) -> str:
+    """Return the page of a problem: docstrings, and what the classes of its rule and its checks declare."""
+    about, ignore = about_and_ignore(problem.first)
     _, _, body = about.partition("\n\n")
-    source = f"src/{rule.__module__.replace('.', '/')}.py"
-    numbers = (*needs(rule), thresholds(rule), cases(rule, True), cases(rule, False))
-    head = (f"# {rule.id}", f"**{summary(rule)}**", body)
-    return page(source, *head, fixes(rule), ignore, "## The numbers behind it", *numbers)
+    classes = (*([problem.rule] if problem.rule else []), *problem.checks)
+    source = " and ".join(f"src/{one.__module__.replace('.', '/')}.py" for one in classes)
+    parts = [f"# {problem.id}", f"**{problem.summary}**", body, fixes(problem.first, "##"), ignore]
+    parts += in_the_source(problem)
+    if rule := problem.rule:
+        numbers = (*needs(rule), thresholds(rule), cases(rule, True), cases(rule, False))
+        parts += ["## The numbers behind it", *numbers]
+    return page(source, *parts)
 
 
 def rule_index() -> str:
-    """Return the list of all rules, by family."""
-    parts = ["# Rules", "Each is one file; `whyidle explain RULE` shows the same text."]
-    for family, rules in groupby(all_rules(), key=lambda rule: rule.id.split(".")[0]):
+    """Return the list of all problems, by family."""
+    about = (
+        "Each is one file; `whyidle explain RULE` shows the same text. *lint* stands where `whyidle lint` finds it in "
+        "source code, alone or beside a rule that judges recordings."
+    )
+    parts = ["# Rules", about]
+    for family, problems in groupby(known().values(), key=lambda problem: problem.id.split(".")[0]):
         parts.append(f"## {family}")
-        parts.append("\n".join(f"- [{rule.id}]({rule.id}.md): {summary(rule)}" for rule in rules))
-    return page("src/whyidle/rules/", *parts)
+        lines = (f"- [{one.id}]({one.id}.md): {one.summary}{' *lint*' if one.checks else ''}" for one in problems)
+        parts.append("\n".join(lines))
+    return page("src/whyidle/rules/ and src/whyidle/lint/rules/", *parts)
 
 
 # Measurements and prices
@@ -220,7 +250,7 @@ def verb_index() -> str:
 def pages() -> dict[str, str]:
     """Return every generated page by its path below docs/."""
     made = {"rules/README.md": rule_index(), "cli/README.md": verb_index()}
-    made |= {f"rules/{rule.id}.md": rule_page(rule) for rule in all_rules()}
+    made |= {f"rules/{problem.id}.md": problem_page(problem) for problem in known().values()}
     made |= {f"cli/{name}.md": verb_page(name, verb) for name, verb in verbs().items()}
     made |= {"measurements.md": measurement_page(), "hardware.md": hardware_page()}
     return made

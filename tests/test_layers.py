@@ -23,7 +23,7 @@ LAYERS = (
     ("replay",),
     ("rank", "watched", "curves", "fusion"),
     ("judge",),
-    ("compare", "cost"),
+    ("compare", "cost", "proof"),
     ("diagnosis",),
     ("render",),
     ("collect",),

@@ -23,6 +23,7 @@ from world.process import ARRIVAL, AUTOGRAD, COLLECTIVES, COMPUTE, COPIES, EVENT
 
 FIRST_STEP = 5  # the number of the first recorded ProfilerStep
 DATALOADER = "torch/utils/data/dataloader.py"
+ITEM = "<built-in method item of Tensor object at 0x7f21c0a3e3b0>"
 STACK = "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 1, 128, 1>"
 COMPARE = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CompareFunctor<float>, std::array<char*, 2ul> >"
@@ -335,18 +336,24 @@ class Program:
         """Read from the GPU, then do something in Python; `reads_free` leaves the read out."""
         p, job = self.p, self.job
         if not job.reads_free:
-            {"scalar": self._scalar, "mask": self._mask, "device": p.synchronize}[by]()
+            {"scalar": self._scalar, "mask": self._mask, "device": self._synchronize}[by]()
         p.spend(job.after_read_us, afterwards)
+
+    def _synchronize(self) -> None:
+        """Wait for the device, as a library does to time something."""
+        with self.p.frame("torch/cuda/__init__.py(1040): synchronize"):
+            self.p.synchronize()
 
     def _scalar(self) -> None:
         """Read one value: `.item()`."""
         p = self.p
         start = p.now
-        p.spend(4.0, "dispatch")
-        inner = p.now
-        p.copy(4, "DtoH", pinned=False, wait=True)
-        end = p.now
-        p.spend(3.0, "dispatch")
+        with p.frame(ITEM):
+            p.spend(4.0, "dispatch")
+            inner = p.now
+            p.copy(4, "DtoH", pinned=False, wait=True)
+            end = p.now
+            p.spend(3.0, "dispatch")
         p.cause("python")
         self._operators(("aten::item", "aten::_local_scalar_dense"), start, inner, end)
 

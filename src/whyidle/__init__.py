@@ -18,13 +18,15 @@ from whyidle._version import __version__
 if TYPE_CHECKING:
     from whyidle.diagnosis import diagnose as diagnose
     from whyidle.launch.inside import watch_training as watch_training
+    from whyidle.lint import lint as lint
     from whyidle.read import load as load
     from whyidle.render import render as render
 
-__all__ = ["__version__", "diagnose", "load", "render", "watch_training"]
+__all__ = ["__version__", "diagnose", "lint", "load", "render", "watch_training"]
 
 _HOME = {
     "diagnose": "whyidle.diagnosis",
+    "lint": "whyidle.lint",
     "load": "whyidle.read",
     "render": "whyidle.render",
     "watch_training": "whyidle.launch.inside",

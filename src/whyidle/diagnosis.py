@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whyidle import cost
 from whyidle.errors import WhyIdleError
 from whyidle.fetch import brought
-from whyidle.judge import judge
+from whyidle.judge import judge, measured_of
+from whyidle.measure import Measured
+from whyidle.model.evidence import Run
 from whyidle.model.finding import Asked, Prediction, Report
 from whyidle.read import Progress, load
 from whyidle.rules import all_rules
+
+if TYPE_CHECKING:
+    from whyidle.lint.files import File
+    from whyidle.lint.source import Source
 
 
 def diagnose(
@@ -23,6 +30,7 @@ def diagnose(
     hours: float | None = None,
     predict: bool = True,
     what_if: str | Sequence[str] = (),
+    source: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Say why the GPU was idle in a recorded run.
@@ -36,6 +44,8 @@ def diagnose(
         predict: whether to predict what fixes are worth.
         what_if: rules whose fixes are predicted together: ["input.workers_zero", "sync.scalar_read"], or one text
             with commas.
+        source: file or folder of the code that ran: its lines are named where they are to blame, and what can stall
+            there is confirmed or cleared.
         progress: told (path, bytes done, bytes in all) while files are read.
 
     Raises:
@@ -50,7 +60,57 @@ def diagnose(
         found = [finding.rule for finding in judge(run, predict=False).findings]
         hint = f"found in this recording: {', '.join(dict.fromkeys(found)) or 'nothing'}"
         raise WhyIdleError(f"no rule is called {' or '.join(map(repr, strange))}", hint)
-    return cost.price(_answered(judge(run, predict=predict, what_if=asked), asked), price, gpus, hours)
+    measured = None if source is None else measured_of(run)
+    report = judge(run, predict=predict, what_if=asked, measured=measured)
+    report = cost.price(_answered(report, asked), price, gpus, hours)
+    return report if source is None or measured is None else _beside_source(report, Path(source), run, measured)
+
+
+def _beside_source(report: Report, source: Path, run: Run, measured: Measured) -> Report:
+    """Return the verdict on a run with what can stall in its source."""
+    from whyidle import proof  # noqa: PLC0415 - few ask for it
+    from whyidle.lint.batch import outcomes  # noqa: PLC0415
+    from whyidle.lint.files import files_in  # noqa: PLC0415
+    from whyidle.lint.report import report_of  # noqa: PLC0415
+    from whyidle.lint.settings import settings_for  # noqa: PLC0415
+
+    settings = settings_for(source)
+    files, locked = files_in([source], settings.exclude, settings.base)
+    found = report_of(list(outcomes(files, settings)), locked)
+    weighed = proof.weighed(found.findings, _sources(found, files), run, measured, report)
+    return replace(proof.with_source(report, weighed), warnings=(*report.warnings, *found.warnings))
+
+
+def lint_beside(
+    found: Report, files: Sequence[File], paths: str | Path | Sequence[str | Path], *, progress: Progress | None = None
+) -> Report:
+    """Return what `lint` found with what a recording of the same code says of it.
+
+    Args:
+        found: the report on the source.
+        files: those that were linted.
+        paths: the evidence of one run, as for `diagnose`.
+        progress: told (path, bytes done, bytes in all) while files are read.
+
+    Raises:
+        WhyIdleError: when there is nothing to read.
+    """
+    from whyidle import proof  # noqa: PLC0415 - a diagnosis without source does not need it
+
+    with brought(paths, progress) as here:
+        run = here.named(load(here.paths, progress))
+    measured = measured_of(run)
+    report = judge(run, predict=False, measured=measured)
+    return proof.against(found, proof.weighed(found.findings, _sources(found, files), run, measured, report), report)
+
+
+def _sources(found: Report, files: Sequence[File]) -> list[Source]:
+    """Return the files in which there are findings, parsed."""
+    from whyidle.lint.source import Unread  # noqa: PLC0415
+
+    named = {finding.locations[0].file for finding in found.findings}
+    read = (file.read() for file in files if file.name in named)
+    return [source for source in read if not isinstance(source, Unread)]
 
 
 def rules_in(what_if: str | Sequence[str]) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ EXPOSED = 0.10
 OUTSIDE_SPAN = 0.2
 
 
-def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Report:
+def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = (), measured: Measured | None = None) -> Report:
     """Return the report on a run: by its traces of GPU work, else by logs of a job that was watched, else by curves.
 
     Curves beside a trace or logs tell what those do not show of the run. A run that shows nothing of a GPU, or that
@@ -61,9 +61,10 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
         run: the evidence.
         predict: whether to predict what fixes are worth.
         what_if: rules whose fixes shall be predicted together, as somebody asked.
+        measured: what `measured_of` returns of the run, for who wants to go on with it.
     """
     run = fusion.of_the_job(run)
-    measured = measure(run)
+    measured = measured or measure(run)
     if not (measured.traces or measured.watched.logs or measured.curves.devices) and (own := fusion.of_nodes(run)):
         run = replace(run, curves=(*run.curves, *own))
         measured = measure(run)
@@ -105,6 +106,11 @@ def judge(run: Run, *, predict: bool = True, what_if: Sequence[str] = ()) -> Rep
     judged = (left < MEDIUM and spoken) or any(finding.severity != "low" for finding in ranked)
     detail = drawn(measured)
     return Report(info, summary, ranked, tuple(unknown), tuple(warnings), detail, prediction, judged=judged)
+
+
+def measured_of(run: Run) -> Measured:
+    """Return what `judge` measures of a run."""
+    return measure(fusion.of_the_job(run))
 
 
 def judge_curve(run: Run, measured: Measured, warnings: tuple[str, ...], predict: bool) -> Report:

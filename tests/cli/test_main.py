@@ -68,7 +68,7 @@ def test_nothing_asked_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_verbs_that_work_are_listed() -> None:
-    assert set(verbs()) == {"alarm", "cost", "demo", "diagnose", "explain", "run", "sagemaker", "watch"}
+    assert set(verbs()) == {"alarm", "cost", "demo", "diagnose", "explain", "lint", "run", "sagemaker", "watch"}
 
 
 @pytest.mark.parametrize("arguments", [["trace.json"], ["diagnose", "trace.json"], ["--exit-zero", "trace.json"]])
@@ -86,6 +86,7 @@ def test_a_path_is_diagnosed(arguments: list[str], verdict: Verdict, capsys: pyt
     [
         "diagnoze trace.json",
         "lint",
+        "sweep",
         "missing.json",
         "trace.jsn",
         "s3://bucket/trace.json",

@@ -22,7 +22,12 @@ from whyidle.render.words import clean
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH", help="Files, folders or addresses with the evidence of one run.")
 ]
-Format = Annotated[str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", "-f", help="terminal, json, sarif, github, gitlab or junit; json for -o FILE.json, else terminal."
+    ),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
 WhatIf = Annotated[
     list[str] | None,
@@ -30,6 +35,12 @@ WhatIf = Annotated[
 ]
 Everything = Annotated[
     bool, typer.Option("--all", "-v", help="All findings in full, and the tables behind the numbers.")
+]
+SourceCode = Annotated[
+    Path | None,
+    typer.Option(
+        "--source", metavar="PATH", help="The code that ran: its lines are named, and what can stall weighed."
+    ),
 ]
 
 
@@ -43,6 +54,7 @@ def diagnose(
     hours: Hours = None,
     what_if: WhatIf = None,
     no_predict: NoPredict = False,
+    source: SourceCode = None,
     everything: Everything = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even when there are findings.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
@@ -61,6 +73,7 @@ def diagnose(
         whyidle diagnose rank*.json.gz --price 2.60 --gpus 8 --hours 24
         whyidle diagnose trace.json -o report.json
         whyidle diagnose whyidle-runs/LATEST gpu.txt train.log
+        whyidle diagnose whyidle-runs/LATEST --source train.py
         whyidle diagnose trace.json --what-if input.workers_zero,sync.scalar_read
         whyidle diagnose 'sagemaker://my-training-job?region=us-east-1'
         whyidle diagnose 'prometheus+http://localhost:9090/?match={Hostname="node7"}&start=-3h'
@@ -76,15 +89,22 @@ def diagnose(
     asked = diagnosis.rules_in(what_if or ())
     diagnosis.check(predict=not no_predict, what_if=asked)
     judge = partial(
-        diagnosis.diagnose, paths, price=price, gpus=gpus, hours=hours, predict=not no_predict, what_if=asked
+        diagnosis.diagnose,
+        paths,
+        price=price,
+        gpus=gpus,
+        hours=hours,
+        predict=not no_predict,
+        what_if=asked,
+        source=source,
     )
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
                 report = judge(progress=progress)
         except WhyIdleError as error:
-            # A program that reads standard output gets its object all the same, but for a name that no rule has.
-            if chosen == "json" and output is None and not diagnosis.unheard_of(asked):
+            # A program that reads standard output gets its report all the same, but for a name that no rule has.
+            if chosen != "terminal" and output is None and not diagnosis.unheard_of(asked):
                 out.write(renders.render(_nothing(error), out.look))
             raise
         _warn_of_unread(report, paths)

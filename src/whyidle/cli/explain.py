@@ -10,6 +10,7 @@ import typer
 from whyidle.cli._destination import destination
 from whyidle.errors import WhyIdleError
 from whyidle.render.page import NO_RULE_YET, idle_cause, index, label_of, no_rule_yet, page
+from whyidle.render.problems import known
 from whyidle.rules import all_rules
 
 
@@ -23,7 +24,8 @@ def explain(
 ) -> int:
     """Explain a rule: why it costs time, how we know, what to change, when to ignore it.
 
-    Below that stand the numbers that it decides by, each with its source. Takes the causes of idle time, too.
+    Below that stand what `whyidle lint` finds of it in source code, and the numbers that the rule decides by, each with
+    its source. Takes the causes of idle time, too.
 
     For example:
 
@@ -31,20 +33,21 @@ def explain(
         whyidle explain input.workers_zero
         whyidle explain host dispatch
     """
-    rules = {known.id: known for known in all_rules()}
+    problems = known()
+    of_checks = {check.name: problem for problem in problems.values() for check in problem.checks}
     name = " ".join(rule or ())
     label = label_of(name)
     with destination() as out:
         if not name:
-            out.write(index(list(rules.values()), out.look))
-        elif name in rules:
-            out.write(page(rules[name], out.look))
+            out.write(index(list(problems.values()), out.look))
+        elif problem := problems.get(name) or of_checks.get(name):
+            out.write(page(problem, out.look))
         elif name in NO_RULE_YET:
             out.write(no_rule_yet(name, out.look))
         elif label is not None:
-            out.write(idle_cause(label, list(rules.values()), out.look))
+            out.write(idle_cause(label, all_rules(), out.look))
         else:
-            raise WhyIdleError(f"no rule is called {name!r}", _suggestion(name, list(rules)))
+            raise WhyIdleError(f"no rule is called {name!r}", _suggestion(name, list(problems | of_checks)))
     return 0
 
 

@@ -35,7 +35,7 @@ class Module:
     """One file of the project, with what it defines at the top level and what its imports are called."""
 
     source: Source
-    imports: dict[str, str] = field(default_factory=dict)  # name in the file: dotted name
+    imports: dict[str, str] = field(default_factory=dict)  # name in the file: dotted name, with dots where relative
     definitions: dict[str, Definition] = field(default_factory=dict)
     functions: list[Definition] = field(default_factory=list)  # all of them, methods too, in order of the source
     by_node: dict[int, Definition] = field(default_factory=dict)  # all definitions, by identity of the node
@@ -52,7 +52,7 @@ def module_of(source: Source) -> Module:
     module = Module(source)
     _collect(module, source.tree.body, "", None)
     module.stars = tuple(
-        _absolute(node, source.module)
+        "." * node.level + (node.module or "")
         for node in source.tree.body
         if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
     )
@@ -66,9 +66,9 @@ def _collect(module: Module, body: Iterable[ast.stmt], prefix: str, owner: Defin
                 whole = alias.name if alias.asname else alias.name.partition(".")[0]
                 module.imports[alias.asname or whole] = whole
         elif isinstance(node, ast.ImportFrom):
-            base = _absolute(node, module.source.module)
+            base = "." * node.level + (node.module + "." if node.module else "")
             for alias in node.names:
-                module.imports[alias.asname or alias.name] = f"{base}.{alias.name}".lstrip(".")
+                module.imports[alias.asname or alias.name] = base + alias.name
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             made = Definition("function", node, module, prefix + node.name, owner)
             module.functions.append(made)
@@ -96,14 +96,6 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(handler.body)
         for case in getattr(node, "cases", ()):
             yield from _statements(case.body)
-
-
-def _absolute(node: ast.ImportFrom, module: str) -> str:
-    """Return the module that a `from` import names; a relative one starts from the module's own package."""
-    if not node.level:
-        return node.module or ""
-    parts = module.split(".")[: -node.level] if module else []
-    return ".".join([*parts, *filter(None, [node.module])])
 
 
 def _dotted(node: ast.expr) -> str:
@@ -138,12 +130,16 @@ class Project:
         key = (dotted, asker.source.path.parent)
         if key not in self._found:
             self._found[key] = None  # imports may go round in circles
-            self._found[key] = self._find(dotted.split("."), asker, depth)
+            self._found[key] = self._find(dotted, asker, depth)
         return self._found[key]
 
-    def _find(self, names: list[str], asker: Module, depth: int) -> Definition | Module | None:
+    def _find(self, dotted: str, asker: Module, depth: int) -> Definition | Module | None:
+        level = len(dotted) - len(dotted.lstrip("."))
+        names = dotted[level:].split(".")
+        parents = asker.source.path.resolve().parents
+        folders = list(parents[level - 1 : level] if level else parents)
         for parts in range(len(names), 0, -1):
-            found = self._file(names[:parts], asker)
+            found = self._file(names[:parts], folders)
             if found is None:
                 continue
             if parts == len(names):
@@ -165,8 +161,8 @@ class Project:
                 return found
         return None
 
-    def _file(self, names: list[str], asker: Module) -> Module | None:
-        for folder in asker.source.path.resolve().parents:
+    def _file(self, names: list[str], folders: Iterable[Path]) -> Module | None:
+        for folder in folders:
             if not any(folder == root or root in folder.parents for root in self._roots):
                 return None
             if names[0] not in self._names(folder):

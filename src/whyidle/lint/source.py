@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A file that was parsed. Lines count from 1 in `text`; of a notebook that is all code cells one after the other."""
+    """A file that was parsed. Lines count from 1 in `text`; of a notebook, its code cells one after the other."""
 
     path: Path
     name: str  # as reports call it: relative to where the user stands, with slashes
@@ -20,12 +22,33 @@ class Source:
     newline: str = "\n"
     bom: bool = False
     encoding: str = "utf-8"
-    ignored: dict[int, frozenset[str]] = field(default_factory=dict)  # lines with `# whyidle: ignore[...]`; empty: all
+    # Lines with `# whyidle: ignore[...]`, 0 for the whole file, and the rules, checks or families named; empty: all.
+    ignored: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def line(self, number: int) -> str:
         """Return a line of the text without its indent; "" past its end."""
-        lines = self.text.splitlines()
+        lines = lines_of(self.text)
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def cell(self, number: int) -> tuple[int, int] | None:
+        """Return the cell of a notebook and the line in it, both from 1, in which a line of the text stands."""
+        return cell_of(self.cells, number)
+
+
+def cell_of(cells: Sequence[tuple[int, int]], number: int) -> tuple[int, int] | None:
+    """Return the cell and the line in it of a line, given the first lines and numbers of cells."""
+    starts = [(first, cell) for first, cell in cells if first <= number]
+    return (starts[-1][1], number - starts[-1][0] + 1) if starts else None
+
+
+def cell_words(place: tuple[int, int]) -> str:
+    """Return a place in a notebook as a person says it."""
+    return f"cell {place[0]}, line {place[1]}"
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines as Python counts them: form feeds and the separators of Unicode end none."""
+    return re.split(r"\r\n|\r|\n", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +58,10 @@ class Unread:
     name: str
     reason: str
     line: int | None = None
+    cell: tuple[int, int] | None = None  # of a notebook: the cell, and the line in it
+
+    @property
+    def why(self) -> str:
+        """Return the reason with the place, as a person says it."""
+        at = cell_words(self.cell) if self.cell else f"line {self.line}" if self.line else ""
+        return f"{at}: {self.reason}" if at else self.reason

@@ -39,7 +39,7 @@ class Value:
     kind: Kind = "unknown"
     place: Place = "unknown"  # tensors and modules
     pinned: bool | None = None  # host tensors: in pinned memory
-    boolean: bool = False  # a tensor of truth values: a mask
+    boolean: bool = False  # a tensor of truth values: a mask; of kind plain: a comparison of what nobody knows
     is_batch: bool = False  # taken from a loader
     constant: object = None  # kind plain, where the source says which; `known` says whether it does
     known: bool = False
@@ -95,8 +95,9 @@ def constant(value: object) -> Value:
 
 def join(one: Value, other: Value) -> Value:
     """Return what holds of both: what an expression may be after two ways have met."""
-    if one == other:
-        return one
+    if one == other:  # which does not look at fields
+        same = one.kind != "plain" or one.fields is other.fields
+        return one if same else one.but(fields=_fields(one.fields, other.fields))
     if "unknown" in (one.kind, other.kind):  # what one way says is likely what it is
         return other if one.kind == "unknown" else one
     if one.kind != other.kind:
@@ -117,12 +118,20 @@ def join(one: Value, other: Value) -> Value:
             fields=None,
         )
     if one.kind == "plain":
-        return Value("plain", items=one.items or other.items, fields=one.fields or other.fields)
+        return Value("plain", items=one.items or other.items, fields=_fields(one.fields, other.fields))
     if one.kind == "counter":
         return one if one.every == 1 else other
     if one.kind in {"device", "module"}:  # `cuda` if there is one, else `cpu`: asked of a machine that has one
         return one if one.place == "device" else other
     return one
+
+
+def _fields(one: Mapping[str, Value] | None, other: Mapping[str, Value] | None) -> Mapping[str, Value] | None:
+    """Return what a dict holds after two ways have met: what one of them has put in is likely there."""
+    if not one or not other:
+        return one or other
+    both = {name: join(value, other[name]) for name, value in one.items() if name in other}
+    return {**one, **other, **both}
 
 
 def _meet(one: Place, other: Place) -> Place:

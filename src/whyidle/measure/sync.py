@@ -53,8 +53,7 @@ def measure(a: Analysis) -> Iterator[Measurement]:
     if not len(a.t.of_kind(Kind.OP)) and not len(a.t.of_kind(Kind.RUNTIME)):
         return
     waits = find(a)
-    least = min((device.idle for device in a.devices), default=0)  # no step gets shorter than its busiest device works
-    won = [at_most(least, gains(a, device, waits)) for device in a.devices]
+    won = all_gains(a, waits)
     busy = sum(device.busy.total for device in a.devices)
     if busy:
         stands = a.t.spans(np.concatenate((waits.calls, held_up(a))))
@@ -219,6 +218,12 @@ def of_batches(a: Analysis, waits: Waits) -> Mask:
     whole = np.zeros(len(waits.call), np.bool_)
     whole[waits.wait_of[among(waits.calls, batch)]] = True
     return whole & np.isin(waits.kind, ("upload", SMALL))
+
+
+def all_gains(a: Analysis, waits: Waits) -> list[Ints]:
+    """Return for each device what each wait costs, ns: no step gets shorter than its busiest device works."""
+    least = min((device.idle for device in a.devices), default=0)
+    return [at_most(least, gains(a, device, waits)) for device in a.devices]
 
 
 def gains(a: Analysis, device: Attribution, waits: Waits) -> Ints:

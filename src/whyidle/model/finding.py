@@ -17,6 +17,10 @@ Effort: TypeAlias = Literal["argument", "setting", "code"]
 
 Level: TypeAlias = Literal["trace", "step log", "trainer log", "curve"]
 
+# What a finding rests on: a recording; source alone, where it says what can stall; or source that a recording confirmed,
+# or cleared: it runs, and nothing is lost by it.
+Basis: TypeAlias = Literal["run", "source", "confirmed", "cleared"]
+
 # Limits on lost_share, a share of the window. The upper two: xprof's input-pipeline analysis (0.20, 0.05),
 # and torch_tb_profiler for 0.05; 0.02 is the noise of a median step in the recordings that we have.
 HIGH, MEDIUM, LOW = 0.20, 0.05, 0.02
@@ -147,6 +151,14 @@ WATCH: Final = "whyidle run -- python train.py"
 
 
 @dataclass(frozen=True, slots=True)
+class Patch:
+    """That `whyidle lint --fix` can make a change by itself. Safe: results stay the same, or differ only as noted."""
+
+    safe: bool
+    note: str = ""  # what else changes by it
+
+
+@dataclass(frozen=True, slots=True)
 class Fix:
     """One change to make."""
 
@@ -157,6 +169,7 @@ class Fix:
     risk: str = ""
     edits: tuple[Edit, ...] = ()
     predicted: Predicted | None = None  # None: report.prediction says why
+    patch: Patch | None = None  # None: a person has to make it
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +185,8 @@ class Finding:
     locations: tuple[Location, ...] = ()
     fixes: tuple[Fix, ...] = ()
     candidates: tuple[str, ...] = ()  # rules that this evidence cannot tell apart from this one
+    evidence: Basis = "run"
+    lost_per_step_s: float | None = None  # at its lines, as a recording shows; None: nobody measured it there
 
     @property
     def shown(self) -> str:
@@ -308,6 +323,17 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """How much source was linted."""
+
+    files: int
+    lines: int
+    unread: int = 0  # files that could not be parsed
+    notebooks: int = 0  # of the files
+    fixable: int = 0  # findings with a patch
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The answer in numbers; None is "not measured", never zero."""
 
@@ -349,6 +375,7 @@ class Summary:
     curve_interval_s: float | None = None  # between two samples, median
     curve_idle_share: float | None = None  # of them: the mean utilization is the rest
     curve_known_share: float | None = None  # of the time that was sampled: a utilization was told
+    source: SourceSummary | None = None  # of `whyidle lint`; None where a recording was judged
 
     @property
     def telling(self) -> bool:
@@ -462,6 +489,7 @@ class Report:
     detail: Detail = field(default_factory=Detail)
     prediction: Prediction | None = None  # None: nobody asked for it
     judged: bool = True  # False: the evidence does not allow a verdict; summary.verdict says why
+    cleared: tuple[Finding, ...] = ()  # what the source lets one suspect, and the recording does not bear out
 
     @property
     def grave(self) -> tuple[Finding, ...]:

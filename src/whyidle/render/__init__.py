@@ -1,12 +1,13 @@
-"""Report in, text out. One file per format; `renderers` finds them."""
+"""Report in, text out. One file per format, called like it; `renderers` finds them."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from functools import cache
 from types import ModuleType
 
-from whyidle.discover import discover
+from whyidle.discover import defined, discover
 from whyidle.errors import WhyIdleError
 from whyidle.model.finding import Report
 from whyidle.render.base import Look, Renderer
@@ -20,15 +21,19 @@ def renderers() -> dict[str, type[Renderer]]:
 
 
 def renderer(format: str) -> Renderer:  # noqa: A002 - the word of the command line
-    """Return the renderer of a format.
+    """Return the renderer of a format. Only its own file is imported, since others need much that takes time.
 
     Raises:
         WhyIdleError: for a format that there is not.
     """
-    known = renderers()
-    if format not in known:
-        raise WhyIdleError(f"no format is called {format!r}", f"formats: {', '.join(sorted(known))}")
-    return known[format]()
+    try:
+        module = importlib.import_module(f"{__name__}.{format}") if format.isidentifier() else None
+    except ModuleNotFoundError:
+        module = None
+    found = [] if module is None else defined(module, Renderer)  # type: ignore[type-abstract]
+    if not found:
+        raise WhyIdleError(f"no format is called {format!r}", f"formats: {', '.join(sorted(renderers()))}")
+    return found[0]()
 
 
 def render(
@@ -44,7 +49,7 @@ def render(
 
     Args:
         report: what was judged.
-        format: "terminal" or "json".
+        format: "terminal", "json", "sarif", "github", "gitlab" or "junit".
         width: columns of a terminal, 60 to 120 are used.
         color: whether to use terminal colors.
         unicode: False writes ASCII only.

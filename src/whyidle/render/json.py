@@ -33,6 +33,7 @@ class Json(Renderer):
                 "run": report.run,
                 "summary": report.summary,
                 "findings": report.findings,
+                "cleared": report.cleared,
                 "unknown": report.unknown,
                 "warnings": report.warnings,
                 "prediction": report.prediction,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from whyidle.model.finding import WATCH, Prediction, Report
+from whyidle.render.cleared import cleared
 from whyidle.render.lines import hang
 from whyidle.render.words import basename, clean, duration, money, plural
 
@@ -22,6 +23,7 @@ def notes(report: Report, width: int, *, everything: bool) -> Iterator[Text]:
     yield from _cost(report, width, everything)
     yield from _warnings(report, width, everything)
     yield from _settled_by(report, width)
+    yield from cleared(report, width, everything=everything)
     yield from _predicted(report, width, everything)
     yield from _other_files(report, width, everything)
     if everything:

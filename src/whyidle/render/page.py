@@ -1,22 +1,21 @@
-"""A rule's page at a terminal: its docstring, what to change, and then the numbers that it decides by."""
+"""A problem's page at a terminal: what it is, what to change, what shows in the source, the numbers behind it."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.text import Text
 
-from whyidle.model.finding import GROUPS, Fix
+from whyidle.lint.base import Check
+from whyidle.model.finding import GROUPS
 from whyidle.render.bars import MEANINGS
 from whyidle.render.base import Look
 from whyidle.render.lines import hang
 from whyidle.render.passages import EFFORT, code
+from whyidle.render.problems import HOW, IGNORE, Problem, changes, docstring, sections, summary
 from whyidle.render.terminal import write
 from whyidle.rules.base import Rule, Threshold
-
-IGNORE = "## When to ignore it"
 
 # Causes that a finding may name beside its own and that have no rule yet.
 NO_RULE_YET = {
@@ -26,14 +25,14 @@ NO_RULE_YET = {
 }
 
 
-def page(rule: type[Rule], look: Look) -> str:
-    """Return what a rule is about and what to change, then its thresholds with their sources."""
-    return write(_page(rule, min(look.width, 100)), look)
+def page(problem: Problem, look: Look) -> str:
+    """Return what a problem is and what to change, then what lint finds of it, then thresholds with their sources."""
+    return write(_page(problem, min(look.width, 100)), look)
 
 
-def index(rules: Sequence[type[Rule]], look: Look) -> str:
-    """Return all rules by family, a line each."""
-    return write(_index(rules, min(look.width, 120)), look)
+def index(problems: Sequence[Problem], look: Look) -> str:
+    """Return all problems by family, a line each."""
+    return write(_index(problems, min(look.width, 120)), look)
 
 
 def no_rule_yet(name: str, look: Look) -> str:
@@ -69,19 +68,9 @@ def idle_cause(label: str, rules: Sequence[type[Rule]], look: Look) -> str:
     return write(lines, look)
 
 
-def changes(rule: type[Rule]) -> list[Fix]:
-    """Return the changes that a rule asks for in the cases in which it speaks, each once."""
-    found: dict[str, Fix] = {}
-    for case in rule.cases:
-        if case.fires:
-            for finding in rule().diagnose(case.measurements()):
-                found |= {fix.title: fix for fix in finding.fixes if fix.title not in found}
-    return list(found.values())
-
-
-def sections(rule: type[Rule]) -> tuple[str, str]:
-    """Return a rule's docstring in two parts: up to when to ignore it, and that; between them stands what to change."""
-    about, mark, ignore = inspect.cleandoc(rule.__doc__ or "").partition(IGNORE)
+def about_and_ignore(speaker: type[Rule | Check]) -> tuple[str, str]:
+    """Return a docstring in two parts: up to when to ignore it, and that; between them stands what to change."""
+    about, mark, ignore = docstring(speaker).partition(f"## {IGNORE}")
     return about.strip(), mark + ignore
 
 
@@ -89,12 +78,12 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _page(rule: type[Rule], width: int) -> Iterator[Text]:
-    about, ignore = sections(rule)
-    yield Text(f"  {rule.id}", style="bold")
+def _page(problem: Problem, width: int) -> Iterator[Text]:
+    about, ignore = about_and_ignore(problem.first)
+    yield Text(f"  {problem.id}", style="bold")
     yield Text()
     yield from _prose(about, width)
-    fixes = changes(rule)
+    fixes = changes(problem.first)
     if fixes:
         yield Text("  What to change", style="bold")
     for fix in fixes:
@@ -104,7 +93,22 @@ def _page(rule: type[Rule], width: int) -> Iterator[Text]:
             yield from (Text(f"      {row}", style="cyan") for row in code(line, width - 6))
         yield Text()
     yield from _prose(ignore, width)
-    yield from _numbers(rule, width)
+    if problem.beside:
+        yield from _in_the_source(problem.beside, width)
+    if problem.rule is not None:
+        yield from _numbers(problem.rule, width)
+
+
+def _in_the_source(checks: Iterable[type[Check]], width: int) -> Iterator[Text]:
+    """Yield what `whyidle lint` finds of it: why it costs time is said above."""
+    yield Text("  In the source, by whyidle lint", style="bold")
+    for check in checks:
+        yield from hang(Text("  "), Text(f"{summary(check)} ({check.name})"), width)
+        told = sections(check)
+        for part in (told.get(HOW, ""), told.get(IGNORE, "")):
+            for paragraph in filter(None, part.split("\n\n")):
+                yield from hang(Text("      "), Text(" ".join(paragraph.split())), width)
+        yield Text()
 
 
 def _numbers(rule: type[Rule], width: int) -> Iterator[Text]:
@@ -140,11 +144,10 @@ def _paragraph(text: str, width: int) -> Iterator[Text]:
         yield from hang(Text("  "), Text(" ".join(lines)), width)
 
 
-def _index(rules: Sequence[type[Rule]], width: int) -> Iterator[Text]:
-    size = max((len(rule.id) for rule in rules), default=0)
-    for number, (_, family) in enumerate(groupby(rules, key=lambda rule: rule.id.partition(".")[0])):
+def _index(problems: Sequence[Problem], width: int) -> Iterator[Text]:
+    size = max((len(problem.id) for problem in problems), default=0)
+    for number, (_, family) in enumerate(groupby(problems, key=lambda problem: problem.id.partition(".")[0])):
         if number:
             yield Text()
-        for rule in family:
-            about = inspect.cleandoc(rule.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-            yield from hang(Text(f"  {rule.id:<{size}}  ", style="bold"), Text(about), width)
+        for problem in family:
+            yield from hang(Text(f"  {problem.id:<{size}}  ", style="bold"), Text(problem.summary), width)

@@ -111,6 +111,8 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
     told = None if _told_below(finding, report) else fix or next(iter(finding.fixes), None)
     change = (told.change.splitlines() or [told.title])[0] if told else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
+    if finding.evidence == "source":  # nobody saw what it costs
+        label, text = "source", f"{place(finding.locations[0])} can stall: {clean(finding.seen)}"
     if text:
         yield from hang(_label(label), Text(text, style="dim"), width)
 

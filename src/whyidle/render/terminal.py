@@ -18,6 +18,7 @@ from whyidle.render.lines import LABEL, columns, hang
 from whyidle.render.notes import notes
 from whyidle.render.passages import Room, compact, finding_lines
 from whyidle.render.phases import phases
+from whyidle.render.source import source_lines
 from whyidle.render.sparks import curve_gpu, hosts, sparks
 from whyidle.render.words import clean, duration, gpu_name, percent, plural, rate
 from whyidle.render.worth import answers, order
@@ -53,6 +54,8 @@ class Terminal(Renderer):
 
     def render(self, report: Report, look: Look) -> str:
         width = min(max(look.width, 60), 120)
+        if report.summary.source is not None:
+            return write(source_lines(report, width, None if look.everything else look.lines), look)
         if look.everything:
             return write(_lines(report, width, None), look)
         tries = (list(_lines(report, width, room)) for room in ROOMS)

@@ -45,7 +45,7 @@ def follow(source: Source, project: Project, see: Callable[[Event, Job], None]) 
     )
     job.trains = any(engine.traits.trains(one.node.body, module) for one in module.functions)
     job.trains = job.trains or engine.traits.trains(source.tree.body, module)
-    engine.globals[id(module)] = engine.frame.env
+    engine.globals[id(module)] = engine.frame
     engine.body(source.tree.body)
     called = _called(source.tree)
     for one in sorted(module.functions, key=lambda one: one.name in called):  # those first that nothing calls

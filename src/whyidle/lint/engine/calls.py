@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from whyidle.lint.job import LoaderUse
 from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
+_USE_GPU = re.compile(r"^(use_)?(cuda|gpu|accel|mps)$")
+_COMPILED = "torch.compile("  # in the name of what was wrapped by it
 _LOGS = frozenset("debug info warning error critical log exception".split())
 _NETWORK_RESULTS = frozenset(
     "forward loss encode decode predict generate logits score embed sample log_prob render_loss get_value "
@@ -73,7 +76,16 @@ class Calls(Expressions):
         )
         self._note(event)
         self.emit(event)
+        if not used:
+            self._moved_in_place(call)
         return result
+
+    def _moved_in_place(self, call: Call) -> None:
+        """Note a batch that a function moves without returning it: `batch_to_device(batch, device)`."""
+        if any(value.kind == "device" and value.place != "host" for value in call.args):
+            for node, value in zip(call.node.args, call.args, strict=False):
+                if isinstance(node, ast.Name) and value.kind == "tensor" and value.is_batch:
+                    self.bind(node, value.but(place="device"))
 
     def _parts(self, node: ast.Call) -> Call:
         receiver, method = None, ""
@@ -106,6 +118,14 @@ class Calls(Expressions):
     # Functions of the project
 
     def _enter(self, call: Call) -> tuple[bool, Value]:
+        before = self.frame.where
+        if _COMPILED in call.function.name:
+            self.be(compiled=True)
+        entered = self._enter_function(call)
+        self.frame.where = before
+        return entered
+
+    def _enter_function(self, call: Call) -> tuple[bool, Value]:
         function = call.function
         definition = function.define
         if function.kind == "function" and isinstance(definition, Definition):
@@ -113,6 +133,9 @@ class Calls(Expressions):
             return True, self.invoke(definition, call.args, call.keywords, call.node, bound)
         if function.kind == "class" and isinstance(definition, Definition):
             return True, self._construct(definition, call)
+        if function.kind == "module" and isinstance(definition, Definition) and definition.kind == "function":
+            bound = function.items[0] if function.items else None
+            return True, _of_network(self.invoke(definition, call.args, call.keywords, call.node, bound), function)
         if function.kind in {"module", "instance", "scaler"} and isinstance(definition, Definition):
             method = self.method(definition, "forward" if function.kind == "module" else "__call__")
             if method is not None:
@@ -183,6 +206,8 @@ class Calls(Expressions):
         receiver = call.receiver
         if receiver is None:
             return self._of_function(call)
+        if call.function.kind == "module" and call.method in (receiver.fields or {}):  # self.layer(x)
+            return _output(call.function if call.function.place == "device" else receiver)
         handler = {
             "tensor": self._of_tensor,
             "module": self._of_module,
@@ -195,7 +220,7 @@ class Calls(Expressions):
 
     def _of_tensor(self, call: Call, tensor: Value) -> Value:
         method = call.method
-        if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST:
+        if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST or knowledge.COUNTS.search(method):
             return PLAIN
         if method == "numpy":
             return PLAIN.but(name="numpy")
@@ -207,7 +232,9 @@ class Calls(Expressions):
             return tensor.but(place=self.moved_to(call, tensor))
         if method == "pin_memory":
             return tensor.but(pinned=True)
-        if method in {"items", "values", "keys"}:  # what we took for a tensor is a dict of tensors
+        if method == "keys":
+            return PLAIN.but(name=method)
+        if method in {"items", "values"}:  # what we took for a tensor is a dict of tensors
             return tensor.but(name=method)
         if method.startswith("new_"):
             return tensor.but(is_batch=False, boolean=False)
@@ -255,6 +282,8 @@ class Calls(Expressions):
             return network
         if method in {"step", "backward", "no_sync", "join", "zero_grad", "train", "eval", "load_state_dict"}:
             return UNKNOWN
+        if knowledge.COUNTS.search(method):
+            return PLAIN
         if call.function.kind == "module" and call.function.name == method and call.tensors():
             return _output(network)
         return UNKNOWN
@@ -283,6 +312,8 @@ class Calls(Expressions):
 
     def _of_other(self, call: Call, receiver: Value) -> Value:
         method = call.method
+        if receiver.kind == "plain" and receiver.name.startswith("numpy"):
+            return receiver
         if receiver.kind == "settings":
             key = call.args[0].constant if call.args else None
             return self.member(receiver, key) if method == "get" and isinstance(key, str) else Value("settings")
@@ -299,6 +330,8 @@ class Calls(Expressions):
             return Value(
                 "plain", name="each", items=(Value("plain", items=(PLAIN, joined)) if method == "items" else joined,)
             )
+        if method == "update" and receiver.kind == "plain" and receiver.fields is not None:
+            return self._updated(call, receiver)
         if method in {"append", "add", "extend", "insert"}:
             return self._grown(call, receiver)
         if method == "get" and receiver.fields and call.args and isinstance(call.args[0].constant, str):
@@ -322,6 +355,15 @@ class Calls(Expressions):
             return UNKNOWN
         return Value("loader", name=method) if knowledge.LOADER_FACTORY.search(method) else UNKNOWN
 
+    def _updated(self, call: Call, receiver: Value) -> Value:
+        """Note what a dict holds after `update`."""
+        fields = dict(receiver.fields or {})
+        for value in call.args:
+            fields.update(value.fields or {})
+        if isinstance(call.node.func, ast.Attribute):
+            self.bind(call.node.func.value, receiver.but(fields=fields | call.keywords))
+        return PLAIN
+
     def _grown(self, call: Call, receiver: Value) -> Value:
         """Note what a list holds from now on."""
         node = call.node.func
@@ -344,7 +386,8 @@ class Calls(Expressions):
         default = call.keywords.get("default")
         if default is None and action is not None:
             spelled = action.constant
-            if spelled in {"store_true", "store_false"}:
+            # whether to use the GPU is asked of a machine that has one
+            if spelled in {"store_true", "store_false"} and not _USE_GPU.search(name):
                 default = constant(spelled == "store_false")
         self.job.default_nodes[name] = call.node
         if default is not None and default.known:
@@ -382,7 +425,12 @@ class Calls(Expressions):
             inner = call.args[0]
             if inner.kind == "module":
                 return inner.but(name=f"{name}({inner.name})")
-            return Value("module", "assumed", name=name, define=inner.define if inner.kind == "function" else None)
+            if inner.kind == "function":  # torch.compile(self.step): what it is bound to is needed when it is called
+                return Value("module", "assumed", name=f"{name}({inner.name})", define=inner.define, items=inner.items)
+            return Value("module", "assumed", name=name)
+        if name == "deepspeed.initialize":
+            engine = Value("module", "device", name=name)
+            return Value("plain", items=(engine, Value("optimizer", name=name), UNKNOWN, Value("scheduler", name=name)))
         if name.startswith("torch.optim.lr_scheduler") or "lr_scheduler" in name or "get_scheduler" in name:
             return Value("scheduler", name=name)
         if name.startswith("torch.optim.") or last in {
@@ -420,7 +468,7 @@ class Calls(Expressions):
         if name.endswith(("ArgumentParser.parse_args", "from_cli", "OmegaConf.load", "tyro.cli")):
             return Value("settings")
         if knowledge.DATASET_BASES.search(name) or name.startswith("torchvision.datasets."):
-            return Value("dataset", name=name)
+            return Value("dataset", name=name, node=call.node)
         return self._unknown_result(call, name)
 
     def _unknown_result(self, call: Call, name: str) -> Value:

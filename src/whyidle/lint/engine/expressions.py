@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from whyidle.lint.engine.guards import split
 from whyidle.lint.engine.guess import named
-from whyidle.lint.engine.knowledge import KNOWN_ON_HOST
+from whyidle.lint.engine.knowledge import COUNTS, KNOWN_ON_HOST
 from whyidle.lint.engine.state import State
 from whyidle.lint.events import Indexed, Looped, Shown, Tested
 from whyidle.lint.project import Definition, Module
@@ -28,8 +29,7 @@ class Expressions(State):
     def test(self, node: ast.expr, how: str) -> Value:
         """Evaluate a condition; of `and` and `or`, the parts stand in `items`."""
         if isinstance(node, ast.BoolOp):
-            parts = tuple(self.test(part, how) for part in node.values)
-            return Value("plain", items=parts)
+            return Value("plain", items=tuple(self._in_turn(node, lambda part, _: self.test(part, how))))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             inner = self.test(node.operand, how)
             return inner
@@ -39,6 +39,22 @@ class Expressions(State):
         if value.kind == "tensor":
             self.emit(Tested(node=node, value=value, how=how, **self.place))  # type: ignore[arg-type]
         return value
+
+    def _in_turn(self, node: ast.BoolOp, ask: Callable[[ast.expr, int], Value]) -> list[Value]:
+        """Evaluate the parts of `and` or `or`, each behind what the parts before it let through."""
+        frame = self.frame
+        before, values = frame.where, []
+        for number, part in enumerate(node.values):
+            value = ask(part, number)
+            values.append(value)
+            yes, no = split(part, value)
+            frame.where = (yes if isinstance(node.op, ast.And) else no).behind(frame.where)
+        frame.where = before
+        return values
+
+    def truth(self, node: ast.expr, how: str) -> Value:
+        """Evaluate a condition whose own value counts: that of `not` is the opposite."""
+        return _told(node, self.test(node, how))
 
     # Names and attributes
 
@@ -57,7 +73,8 @@ class Expressions(State):
 
     def of_module(self, module: Module, name: str) -> Value:
         """Return what a module calls so."""
-        known = self.globals.get(id(module), {}).get(name)
+        frame = self.globals.get(id(module))
+        known = frame.env.get(name) if frame is not None else None
         if known is not None:
             return known
         if name in module.definitions:
@@ -66,7 +83,7 @@ class Expressions(State):
             found = self.project.find(module.imports[name], module)
             if isinstance(found, Definition):
                 return _defined(found)
-            return Value("name", name=module.imports[name], define=found)
+            return Value("name", name=module.imports[name].lstrip("."), define=found)
         if name in _BUILTINS:
             return Value("name", name=name)
         for star in module.stars:
@@ -86,7 +103,7 @@ class Expressions(State):
         if base.kind == "tensor":
             if attr == "device":
                 return Value("device", place=base.place)
-            return PLAIN if attr in KNOWN_ON_HOST else base.but(items=None, fields=None)
+            return PLAIN if attr in KNOWN_ON_HOST or COUNTS.search(attr) else base.but(items=None, fields=None)
         if base.kind == "settings":
             return self._setting(attr)
         if base.kind in {"instance", "module"} and base.fields is not None and attr in base.fields:
@@ -127,7 +144,8 @@ class Expressions(State):
             member = self.project.member(found, attr)
             if isinstance(member, Definition):
                 return _defined(member)
-            known = self.globals.get(id(found), {}).get(attr)
+            frame = self.globals.get(id(found))
+            known = frame.env.get(attr) if frame is not None else None
             if known is not None:
                 return known
             if isinstance(member, Module):
@@ -157,7 +175,9 @@ class Expressions(State):
     def binary(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         if isinstance(node.op, ast.Mod) and (isinstance(left.constant, str) or _is_text(node.left)):
-            self.show(node, right, "%")
+            listed = isinstance(node.right, ast.Tuple) and right.items is not None
+            for part, value in zip(node.right.elts, right.items, strict=False) if listed else [(node.right, right)]:
+                self.show(part, value, "%")
             return PLAIN
         for value in (left, right):
             if value.kind == "tensor":
@@ -188,8 +208,9 @@ class Expressions(State):
 
     def boolean(self, node: ast.BoolOp) -> Value:
         how = "and" if isinstance(node.op, ast.And) else "or"
-        values = [self.test(part, how) for part in node.values[:-1]]
-        values.append(self.evaluate(node.values[-1]))
+        last = len(node.values) - 1
+        values = self._in_turn(node, lambda part, n: self.test(part, how) if n < last else self.evaluate(part))
+        values = [_told(part, value) for part, value in zip(node.values[:-1], values, strict=False)] + values[-1:]
         if how == "and" and any(value.known and not value.constant for value in values):
             return constant(False)
         if how == "or" and any(value.known and value.constant for value in values[:-1]):
@@ -237,10 +258,12 @@ class Expressions(State):
                 return Value("plain", name="modulo", every=every)
         if len(values) == 2 and values[0].known and values[1].known:
             return _compared(node.ops[0], values[0].constant, values[1].constant)
-        return Value("settings") if any(value.kind == "settings" for value in values) else PLAIN
+        if any(value.kind == "settings" for value in values):
+            return Value("settings")
+        return PLAIN.but(boolean=any(value.kind == "unknown" for value in values))
 
     def choice(self, node: ast.IfExp) -> Value:
-        value = self.test(node.test, "else")
+        value = self.truth(node.test, "else")
         first, second = self.evaluate(node.body), self.evaluate(node.orelse)
         if value.known:
             return first if value.constant else second
@@ -275,7 +298,7 @@ class Expressions(State):
     def indexed(self, node: ast.Subscript, base: Value, index: Value) -> Value:
         """Return an element, telling of a tensor that is indexed by another."""
         if base.kind == "tensor":
-            masks = [value for value in index.holds() if value.kind == "tensor"]
+            masks = [value for value in index.holds() if value.kind == "tensor" or value.boolean]
             if masks:
                 mask = next((one for one in masks if one.boolean), masks[0])
                 self.emit(Indexed(node=node, value=base, index=mask, **self.place))  # type: ignore[arg-type]
@@ -296,7 +319,9 @@ class Expressions(State):
             return _joined(base.items)
         if base.fields and base.kind == "plain":
             return _joined(tuple(base.fields.values()))
-        return named(key) if isinstance(key, str) and base.kind != "plain" else UNKNOWN
+        if base.kind == "plain":
+            return PLAIN if base == PLAIN else UNKNOWN
+        return named(key) if isinstance(key, str) else UNKNOWN
 
     def text(self, node: ast.JoinedStr) -> Value:
         for part in node.values:
@@ -321,6 +346,7 @@ class Expressions(State):
             if frame.where.phase in {"step", "maybe"}:
                 self.be(inner=True)
             self.emit(Looped(node=part, over=over, **self.place))  # type: ignore[arg-type]
+            self.taken(over, where, frame.where)
             self.bind(part.target, element)
             for test in part.ifs:
                 self.test(test, "filter")
@@ -365,6 +391,14 @@ def _combined(tensor: Value, other: Value) -> Value:
     elif "assumed" in (tensor.place, other.place if other.kind == "tensor" else ""):
         result = result.but(place="assumed")
     return result.but(is_batch=False, items=None, fields=None, loader=None)
+
+
+def _told(node: ast.expr, value: Value) -> Value:
+    """Return what a condition is, from what stands behind each `not` before it."""
+    opposite = False
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, opposite = node.operand, not opposite
+    return constant(not value.constant) if value.known and opposite else value
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -424,7 +458,7 @@ def _compared(operator: ast.cmpop, left: object, right: object) -> Value:
 
 
 def _constant(_: Expressions, node: ast.Constant) -> Value:
-    return constant(node.value)
+    return Value("plain", constant=node.value, known=True, node=node)
 
 
 def _lambda(_: Expressions, node: ast.Lambda) -> Value:

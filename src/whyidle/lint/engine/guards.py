@@ -31,7 +31,7 @@ _ACCUMULATION = re.compile(
 _COUNTER = re.compile(
     r"^(i|j|k|n|ni|it|idx|step|steps|iter|iters|iteration|epoch|batch|batch_idx|batch_i|batch_id|i_batch|itr|"
     r"global_step|total_steps?|cur_iter|cur_step|counter|count|num_steps?|current_step|current_iter|train_step|"
-    r"step_idx|iter_num|completed_steps|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
+    r"step_idx|iter_num|completed_steps|tick|cur_tick|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
     re.IGNORECASE,
 )
 _PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|last|prev|previous|tick)(_|\b)", re.I)
@@ -107,6 +107,8 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         yes, no = split(test.operand, value)  # which is told of what stands behind the `not`
+        if yes.guard == "data":  # a value of this step either way, and what is tested for is the exception
+            return yes, no
         return no, yes
     if isinstance(test, ast.BoolOp):
         return _several(test, value)
@@ -114,6 +116,8 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
         return split(test.value, value)
     if value.kind == "counter":
         return _counted(test, value.every)
+    if value.name == "modulo":  # step % 100: zero, and so false, each hundredth time
+        return _counted(test, value.every)[::-1]
     text = ast.unparse(test) if not isinstance(test, ast.Name) else test.id
     name = last_name(test)
     if _RANK.search(text) and not _RARE.search(name):
@@ -125,7 +129,9 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
     if value.known:
         return (ALWAYS, RARELY) if value.constant else (RARELY, ALWAYS)
     if value.on_device or value.on_host:
-        return Condition("data"), Condition()
+        if "isfinite" in text:
+            return ALWAYS, Condition("error")
+        return Condition("error" if "isnan" in text or "isinf" in text else "data"), ALWAYS
     return _unknown(test, value, text, name)
 
 

@@ -29,6 +29,7 @@ _LOSS = re.compile(
     r"^((\w+_)?loss(_?(g|d|mean|avg|sum|value|total|\d|a|b|gan|l1|mse|kl|ce|rec|adv|batch|accum))?|err[dg]\w*|lossf)$",
     re.IGNORECASE,
 )
+TEXT = re.compile(r"(^|_)(names?|paths?|urls?|titles?|captions?|filenames?)$", re.IGNORECASE)
 _OUTPUT = re.compile(r"^(logits?|outputs?|preds?|predictions|y_hat|hidden_states|embeddings|log_probs?)$")
 _ACCELERATOR = re.compile(r"^(accelerator|fabric)$")
 _BATCH = re.compile(r"^(batch|minibatch|mini_batch|batch_data)$")

@@ -16,6 +16,10 @@ KNOWN_ON_HOST = frozenset(
     "nelement element_size data_ptr get_device is_contiguous is_floating_point is_complex storage_offset type "
     "is_sparse ndimension is_pinned is_meta output_nr retains_grad backward register_hook".split()
 )
+# Attributes of that kind by how they are called: of tensors ("is_xpu") and of what subclasses and holders of them add.
+COUNTS = re.compile(
+    r"^is_(?!nonzero)|numel$|_shape$|^num_|^get_num_|^count_|^estimate_|flops$|_ops$|placements$|_mesh$"
+)
 # Methods that give truth values, element by element or as one.
 BOOLEAN = frozenset(
     "eq ne gt lt ge le greater less greater_equal less_equal not_equal isnan isinf isfinite isposinf isneginf isclose "

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _GENERATES = re.compile(
     r"generat|sampl|decod|infer|predict|rollout|beam|transcrib|synthes|denois|diffus", re.IGNORECASE
 )
+_COUNTS = re.compile(r"\b(range|trange|arange|count|timesteps)\b")
 _EVALUATES = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|predict|infer)(_|$)", re.I)
 
 
@@ -70,11 +71,11 @@ def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: 
         nested = engine.traits.has_training_loop(node.body, module)
         if where.phase == "step" and where.work == "train":
             return LoopKind.MICRO if not nested else LoopKind.WITHIN
-        if not nested or _takes_a_batch(node, over):
+        if not nested or (_takes_a_batch(node, over) and engine.traits.steps(node.body, module)):
             return LoopKind.STEP
         return LoopKind.UPDATE if engine.traits.steps(node.body, module) else LoopKind.EPOCH
     if where.phase == "step":
-        return LoopKind.WITHIN
+        return LoopKind.ROLLOUT if steps_environment(node) else LoopKind.WITHIN
     return _without_training(node, over, where)
 
 
@@ -107,7 +108,8 @@ def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, whe
     if quiet and _EVALUATES.search(name) and not _GENERATES.search(name):
         return LoopKind.EVAL
     if (quiet or _GENERATES.search(name)) and _calls_network(calls):
-        return LoopKind.INFER
+        counted = isinstance(node, ast.While) or bool(_COUNTS.search(ast.unparse(node.iter)))
+        return LoopKind.INFER if counted or _GENERATES.search(name) else LoopKind.EVAL
     if where.phase == "maybe":
         return LoopKind.WITHIN
     return LoopKind.PLAIN

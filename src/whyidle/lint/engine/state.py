@@ -16,6 +16,7 @@ from whyidle.lint.where import Where
 
 DEEPEST = 12  # calls within calls that are followed
 CONTEXTS = 8  # ways in which one function is followed; from then on the last answer stands
+FOREIGN = 400  # functions of other modules that are followed for one file
 
 
 @dataclass(slots=True)
@@ -48,8 +49,9 @@ class State:
         self.answers: dict[tuple[object, ...], Value] = {}
         self.contexts: dict[int, int] = {}
         self.running: set[int] = set()
+        self.foreign = 0  # functions of other modules that were followed
         self.loaders: dict[int, LoaderUse] = {}
-        self.globals: dict[int, dict[str, Value]] = {}  # of modules, by identity
+        self.globals: dict[int, Frame] = {}  # of modules, by identity
         self.fields: dict[int, dict[str, Value]] = {}  # of classes that nobody constructs in view
 
     def emit(self, event: Event) -> None:
@@ -86,6 +88,9 @@ class State:
         raise NotImplementedError
 
     def iterate(self, node: ast.expr) -> tuple[Value, Value]:
+        raise NotImplementedError
+
+    def taken(self, over: Value, outer: Where, inside: Where) -> None:
         raise NotImplementedError
 
     def body(self, statements: Sequence[ast.stmt]) -> None:

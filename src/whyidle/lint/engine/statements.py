@@ -9,10 +9,10 @@ from typing import cast
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
-from whyidle.lint.engine.guards import ALWAYS, Condition, ends, fails, split
-from whyidle.lint.engine.guess import named, of_parameter
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, split
+from whyidle.lint.engine.guess import TEXT, named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
-from whyidle.lint.engine.state import CONTEXTS, DEEPEST, Frame
+from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
 from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
 from whyidle.lint.project import Definition
@@ -65,7 +65,9 @@ class Statements(Calls):
         kept = len(self.job.events)
         yes, _ = split(node, self._quiet(node))
         del self.job.events[kept:]
-        return Value("counter", every=yes.every) if yes.every != 1 else value
+        if yes.every != 1:
+            return Value("counter", every=yes.every)
+        return Value("counter", every=0) if yes.guard == "rare" else value
 
     def _quiet(self, node: ast.expr) -> Value:
         see, self.see = self.see, lambda event, job: None
@@ -122,6 +124,8 @@ class Statements(Calls):
         if isinstance(target, ast.Name):
             if value.kind == "unknown":
                 value = self._by_name(target.id)
+            elif value.kind == "tensor" and TEXT.search(target.id):
+                value = PLAIN
             frame.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)
@@ -159,6 +163,8 @@ class Statements(Calls):
             if value.kind == "unknown" and known is None:
                 guess = named(target.attr)
                 value = guess if guess.kind != "metric" else value
+            elif value.kind == "tensor" and TEXT.search(target.attr):
+                value = PLAIN
             base.fields[target.attr] = value if known is None else join(known, value)
         elif base.kind == "name":
             name = f"{base.name}.{target.attr}"
@@ -170,7 +176,7 @@ class Statements(Calls):
     def _bind_item(self, target: ast.Subscript, value: Value) -> None:
         base, index = self.evaluate(target.value), self.evaluate(target.slice)
         if base.kind == "tensor":
-            masks = [one for one in index.holds() if one.kind == "tensor"]
+            masks = [one for one in index.holds() if one.kind == "tensor" or one.boolean]
             if masks:
                 mask = next((one for one in masks if one.boolean), masks[0])
                 self.emit(
@@ -218,10 +224,9 @@ class Statements(Calls):
         return None
 
     def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
-        if value.name == "modulo":
-            yes, no = ALWAYS, Condition("rare" if value.every != 1 else "", value.every)
-        else:
-            yes, no = split(node.test, value)
+        yes, no = split(node.test, value)
+        if _remembers(node):
+            yes = yes.both(RARELY)
         module = self.frame.module
         if (
             yes.bites
@@ -232,6 +237,9 @@ class Statements(Calls):
             yes = Condition(update=True)  # the optimizer's own step: however many micro-steps there are
         elif no.bites and no.guard != "error" and node.orelse and self.traits.steps(node.orelse, module):
             no = Condition(update=True)
+        where = self.frame.where
+        if isinstance(node.body[-1], ast.Break) and where.phase == "step" and not (where.inner or where.micro):
+            yes = yes.both(RARELY)  # what leaves the loop over steps runs once
         if fails(node.body):
             yes = yes.both(Condition("error"))
         if node.orelse and fails(node.orelse):
@@ -299,14 +307,15 @@ class Statements(Calls):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
-        if kind is LoopKind.STEP and steps_environment(node):
+        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))  # type: ignore[arg-type]
-        self._taken(over, outer, frame.where)
+        self.taken(over, outer, frame.where)
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
             self.bind(node.target, item)
+        self._forget(node)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
         if kind in {LoopKind.STEP, LoopKind.UPDATE}:
@@ -316,7 +325,19 @@ class Statements(Calls):
         frame.env = _merged(env, frame.env)
         self.body(node.orelse)
 
-    def _taken(self, over: Value, outer: Where, inside: Where) -> None:
+    def _forget(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        """Take what a loop counts or changes for no constant: `step = 0` before it says nothing of later rounds."""
+        env = self.frame.env
+        for one in within(node.body):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
+                env[one.id] = env[one.id].but(known=False, constant=None)
+            elif isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Attribute):
+                value = self.evaluate(one.target)
+                if value.known:
+                    self.bind(one.target, value.but(known=False, constant=None))
+
+    def taken(self, over: Value, outer: Where, inside: Where) -> None:
+        """Note of a loader that a loop goes over it."""
         use = self.loaders.get(id(over.loader)) if over.loader is not None else None
         if use is not None:
             use.iterated.append(self.job.events[-1])  # type: ignore[arg-type]
@@ -345,11 +366,9 @@ class Statements(Calls):
         asked = (key, replace(where, function=""), signature)
         if asked in self.answers:
             return self.answers[asked]
-        depth, frame = 0, caller
-        deep = len(caller.via) >= DEEPEST
+        deep = len(caller.via) >= DEEPEST or not self._worth(definition, where)
         if key in self.running or deep or self.contexts.get(key, 0) >= CONTEXTS:
             return self.answers.get((key,), UNKNOWN)
-        del depth, frame
         self.contexts[key] = self.contexts.get(key, 0) + 1
         self.visited.add(key)
         self.running.add(key)
@@ -365,6 +384,15 @@ class Statements(Calls):
         self.running.discard(key)
         self.answers[asked] = self.answers[key,] = result
         return result
+
+    def _worth(self, definition: Definition, where: Where) -> bool:
+        """Say whether to follow a function: of other modules, what steps do, what trains, and what makes objects."""
+        if definition.module.source is self.job.source:
+            return True
+        body, module = definition.node.body, definition.module
+        hot = where.phase == "step" or definition.name == "__init__" or self.traits.trains(body, module)
+        self.foreign += hot
+        return hot and self.foreign <= FOREIGN
 
     def _arguments(
         self,
@@ -444,6 +472,18 @@ def _merged(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
     return joined
 
 
+def _remembers(node: ast.If) -> bool:
+    """Say whether a branch works out what it keeps from then on: `if key not in cache: cache[key] = ...`."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotIn):
+        return False
+    kept = ast.dump(test.comparators[0])
+    return any(
+        isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) and ast.dump(one.value) == kept
+        for one in within(node.body)
+    )
+
+
 def _spelled(node: ast.expr) -> str:
     return _spelled(node.func) if isinstance(node, ast.Call) else last_name(node)
 
@@ -468,6 +508,8 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -
             where = replace(where, no_grad=True)
         elif name in {"torch.compile", "compile"} or name.endswith(".compile"):
             where = replace(where, compiled=True)
+        elif name.endswith(("compiler.disable", "_dynamo.disable")):
+            where = replace(where, compiled=False)
         elif knowledge.AUTOCAST.search(name):
             where = replace(where, autocast=True)
     return where

@@ -140,9 +140,8 @@ class Traits:
         key = ("callees", id(call))
         if key not in module.asked:
             meant = tuple(self._meant(call.func, module))
-            if not meant:  # handed on to code that is not of the project: timer(train_step), optimizer.step(closure)
-                names = [one for one in call.args if isinstance(one, ast.Name)]
-                meant = tuple(found for name in names for found in self._meant(name, module))
+            names = [one for one in call.args if isinstance(one, ast.Name)]  # timer(train_step), step(closure)
+            meant += tuple(found for name in names for found in self._meant(name, module))
             module.asked[key] = meant
         return cast("tuple[Definition, ...]", module.asked[key])
 

@@ -1,0 +1,236 @@
+"""A loss that is read in each step to add it up, added up on the GPU instead and read where the sum is used.
+
+`total += loss.item()` becomes `total += loss.detach().double()`, and `total = float(total)` stands before what uses
+it. In float64 each value is what `.item()` gives, and the additions are those that Python would do, so the sum is the
+same to the last bit; in the loss's own float32 a sum of 10,000 losses is off in its fifth digit.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from whyidle.lint.repair import Change, Insert, Repair, Replace
+from whyidle.lint.repairs.mentions import Mention, mentions, path_to, scope_of
+from whyidle.lint.source import Source
+
+_EQUAL = "the sum is kept on the GPU in float64 and is the same number"
+_DIVIDED = "the sum is kept on the GPU in float64; what is divided there may differ in the last of 16 digits"
+_COUNTED = "the count is kept on the GPU and is the same number"
+_ROUNDED = "the sum is kept on the GPU in float32: it differs from the sixth digit on"
+_ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
+_NO_FLOAT64 = re.compile(r"\bmps\b")
+_ANY_DEVICE = re.compile(r"\b(accelerate|accelerator|lightning|fabric)\b")  # may choose one without float64
+_COMPARISONS = {"eq", "ne", "gt", "ge", "lt", "le", "equal", "isin"}
+
+
+def accumulated(read: ast.expr, source: Source) -> Repair | None:
+    """Return the repair of `total += loss.item()` in a loop, or of what is like it.
+
+    Args:
+        read: the `.item()`, `float()` or `int()` of the tensor, a node of the source's tree.
+        source: the file.
+    """
+    path = path_to(source.tree, read)
+    statement = next((node for node in reversed(path) if isinstance(node, ast.stmt)), None)
+    if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
+        return None
+    name = statement.target.id
+    uses = mentions(scope_of(path), name)
+    if uses is None:
+        return None
+    sums = [use for use in uses if use.loops and _is_sum(use.statement, use)]
+    if all(use.statement is not statement for use in sums) or not _starts_plain(uses, sums):
+        return None
+    shown = [use for use in uses if _is_read(use) and use not in sums]
+    kind = _kind([use for use in uses if use not in sums], sums)
+    places = _places(shown, sums)
+    if len({ast.dump(node) for node in _reads(sums)}) > 1:  # of the others nobody said that they are tensors
+        return None
+    if kind is None or places is None or ("inference_mode" in source.text and len(sums) > 1):
+        return None
+    known = "cuda" in source.text and not _ANY_DEVICE.search(source.text)
+    exact = kind == "int" or not _NO_FLOAT64.search(source.text)
+    changes: list[Change] = [Replace(node, _kept(node, source, kind, exact)) for node in _reads(sums)]
+    changes += [Insert(place, f"{name} = {kind}({name})") for place in places]
+    return Repair(tuple(changes), safe=kind == "int" or (exact and known), note=_note(sums, kind, exact))
+
+
+def _note(sums: Sequence[Mention], kind: str, exact: bool) -> str:
+    if kind == "int":
+        return _COUNTED
+    divided = any(isinstance(node, ast.Div) for use in sums for node in ast.walk(use.statement))
+    return (_DIVIDED if divided else _EQUAL) if exact else _ROUNDED
+
+
+def _is_sum(statement: ast.stmt, use: Mention) -> bool:
+    """Say whether it is `total += loss.item()`, or that times or over a number."""
+    return (
+        isinstance(statement, ast.AugAssign)
+        and isinstance(statement.op, ast.Add)
+        and statement.target is use.node
+        and _read_in(statement.value) is not None
+    )
+
+
+def _read_in(value: ast.expr) -> ast.Call | None:
+    """Return the read in what is added, if that is the read alone or the read times or over a number."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult | ast.Div):
+        if _is_number(value.right):
+            return _read_in(value.left)
+        if isinstance(value.op, ast.Mult) and _is_number(value.left):
+            return _read_in(value.right)
+        return None
+    return value if isinstance(value, ast.Call) and _tensor(value) is not None else None
+
+
+def _reads(sums: Sequence[Mention]) -> Iterator[ast.Call]:
+    for use in sums:
+        assert isinstance(use.statement, ast.AugAssign)
+        read = _read_in(use.statement.value)
+        assert read is not None
+        yield read
+
+
+def _tensor(read: ast.Call) -> ast.expr | None:
+    """Return the tensor that is read: of `loss.item()` or `float(loss)`, `loss`."""
+    if isinstance(read.func, ast.Attribute) and read.func.attr == "item" and not read.args and not read.keywords:
+        return read.func.value
+    if isinstance(read.func, ast.Name) and read.func.id in {"float", "int"} and len(read.args) == 1:
+        return read.args[0] if read.func.id == "float" or _is_count(read.args[0]) else None
+    return None
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Say whether it is a number of Python's own: a literal, a length, a size, a name that says so."""
+    match node:
+        case ast.Constant(value=int() | float()):
+            return True
+        case ast.Call(func=ast.Name(id="len")) | ast.Call(func=ast.Attribute(attr="size" | "numel" | "dim")):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return any(
+                part in name.lower() for part in ("batch", "size", "accum", "steps", "n_", "num", "len", "world")
+            )
+        case _:
+            return False
+
+
+def _starts_plain(uses: Sequence[Mention], sums: Sequence[Mention]) -> bool:
+    """Say whether the name holds nothing but numbers of Python and our sum."""
+    stores = [use for use in uses if isinstance(use.node.ctx, ast.Store) and use not in sums]
+    firsts = [_stored(use, is_late=_is_late(use, sums)) for use in stores]
+    return bool(stores) and all(isinstance(value, int | float) for value in firsts)
+
+
+def _is_late(use: Mention, sums: Sequence[Mention]) -> bool:
+    """Say whether nothing is added any more once this use is reached."""
+    loops = {id(loop) for each in sums for loop in each.loops}
+    return all(each.node.lineno < use.node.lineno for each in sums) and not any(id(one) in loops for one in use.loops)
+
+
+def _stored(use: Mention, *, is_late: bool = False) -> object:
+    """Return the number that a statement gives to a name; 0 for `total /= n`, whose result is one; None for others.
+
+    By a number of numpy, too, a sum can be divided that is done: nothing of the GPU is added to what comes out.
+    """
+    match use.statement:
+        case ast.Assign(value=ast.Constant(value=value)) | ast.AnnAssign(value=ast.Constant(value=value)):
+            return value
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+            value = next((value for one, value in zip(names, values, strict=True) if one is use.node), None)
+            return value.value if isinstance(value, ast.Constant) else None
+        case ast.AugAssign(op=ast.Div() | ast.Mult(), value=value):
+            divided = use.node.id
+        case ast.Assign(value=ast.BinOp(left=ast.Name(id=divided), op=ast.Div() | ast.Mult(), right=value)):
+            pass
+        case _:
+            return None
+    is_number = _is_number(value) or (is_late and isinstance(value, ast.Name | ast.Attribute))
+    return 0 if divided == use.node.id and is_number else None
+
+
+def _is_read(use: Mention) -> bool:
+    return isinstance(use.node.ctx, ast.Load) or isinstance(use.statement, ast.AugAssign)
+
+
+def _kind(others: Sequence[Mention], sums: Sequence[Mention]) -> str | None:
+    """Return what the sum is of, "float" or "int"; None where that cannot be told."""
+    tensors = [tensor for read in _reads(sums) if (tensor := _tensor(read)) is not None]
+    if any(isinstance(use.node.ctx, ast.Store) and isinstance(_stored(use), float) for use in others):
+        return "float"
+    if all("loss" in (use.node.id + ast.unparse(tensor)).lower() for use, tensor in zip(sums, tensors, strict=True)):
+        return "float"
+    plain = all(isinstance(use.statement, ast.AugAssign) and use.statement.value in set(_reads([use])) for use in sums)
+    return "int" if plain and all(_is_count(tensor) for tensor in tensors) else None
+
+
+def _is_count(tensor: ast.expr) -> bool:
+    """Say whether it is the number of places where something is true: `(guess == label).sum()`."""
+    match tensor:
+        case ast.Call(func=ast.Attribute(value=truth, attr="sum"), args=[], keywords=[]):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="sum"), args=[truth], keywords=[]):
+            pass
+        case _:
+            return False
+    match truth:
+        case ast.Compare(ops=[_]):
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _COMPARISONS
+        case _:
+            return False
+
+
+def _places(shown: Sequence[Mention], sums: Sequence[Mention]) -> list[ast.stmt] | None:
+    """Return the statements before which the sum has to be read; None where that is in each step, or unclear."""
+    done: list[tuple[list[ast.stmt], int, Mention]] = []
+    for use in shown:
+        for each in sums:
+            if each.loops[-1] in use.loops and not use.is_counted(each.loops[-1]):
+                return None
+        if any(_covers(one, use, sums) for one in done):
+            continue
+        block, place = next(use.blocks())
+        if isinstance(block[place], ast.While) or _is_elif(use):
+            return None
+        done.append((block, place, use))
+    return [block[place] for block, place, _ in done]
+
+
+def _covers(done: tuple[list[ast.stmt], int, Mention], use: Mention, sums: Sequence[Mention]) -> bool:
+    """Say whether a read that is made already always comes before this use, with nothing added in between."""
+    block, place, first = done
+    inside = any(one is block and place <= here for one, here in use.blocks())
+    between = [each for each in sums if first.node.lineno <= each.node.lineno <= use.node.lineno]
+    return inside and not between and first.loops == use.loops
+
+
+def _is_elif(use: Mention) -> bool:
+    """Say whether it stands in the test of an `elif`, before which no statement can."""
+    statement = use.statement
+    above = use.path[: use.path.index(statement)]
+    outer = above[-1] if above else None
+    return (
+        isinstance(statement, ast.If)
+        and isinstance(outer, ast.If)
+        and outer.orelse == [statement]
+        and statement.col_offset == outer.col_offset
+    )
+
+
+def _kept(read: ast.Call, source: Source, kind: str, exact: bool) -> str:
+    """Return what stands in the place of a read: the tensor itself, without what made it."""
+    tensor = _tensor(read)
+    assert tensor is not None
+    code = ast.get_source_segment(source.text, tensor) or ast.unparse(tensor)
+    if not isinstance(tensor, _ATOMS):
+        code = f"({code})"
+    if kind == "int":
+        return code
+    detached = code if code.endswith((".detach()", ".data")) else f"{code}.detach()"
+    return f"{detached}.double()" if exact else detached

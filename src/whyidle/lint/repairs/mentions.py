@@ -1,0 +1,114 @@
+"""Every place of a scope where a name is used, with what it stands in: what has to be known to change what it holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+Loop = ast.For | ast.AsyncFor | ast.While
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name where it is used; `path` leads from its scope down to it."""
+
+    node: ast.Name
+    path: tuple[ast.AST, ...]
+
+    @property
+    def parent(self) -> ast.AST:
+        """Return the node that it is a part of."""
+        return self.path[-2]
+
+    @property
+    def statement(self) -> ast.stmt:
+        """Return the innermost statement around it."""
+        return next(node for node in reversed(self.path) if isinstance(node, ast.stmt))
+
+    @property
+    def loops(self) -> tuple[ast.AST, ...]:
+        """Return the loops in whose bodies it stands, the outermost first."""
+        return tuple(one for one, next_ in pairwise(self.path) if isinstance(one, Loop) and next_ in one.body)
+
+    def is_counted(self, loop: ast.AST) -> bool:
+        """Say whether, within a loop, it stands behind a test of a counter: `if step % 100 == 0:`."""
+        inside = self.path[self.path.index(loop) :]
+        return any(
+            isinstance(one, ast.If)
+            and next_ in one.body
+            and any(isinstance(part, ast.Mod) for part in ast.walk(one.test))
+            for one, next_ in pairwise(inside)
+        )
+
+    def blocks(self) -> Iterator[tuple[list[ast.stmt], int]]:
+        """Yield the blocks that it stands in, the innermost first, and the place of its statement in each."""
+        for inner, outer in pairwise(reversed(self.path)):
+            if isinstance(inner, ast.stmt):
+                for _, field in ast.iter_fields(outer):
+                    if isinstance(field, list) and any(one is inner for one in field):
+                        yield field, next(place for place, one in enumerate(field) if one is inner)
+
+
+def path_to(tree: ast.AST, node: ast.AST) -> tuple[ast.AST, ...]:
+    """Return the nodes that lead from a tree down to one in it, both included; () where it is not in it."""
+    waiting: list[tuple[ast.AST, ...]] = [(tree,)]
+    while waiting:
+        path = waiting.pop()
+        if path[-1] is node:
+            return path
+        waiting += ((*path, child) for child in ast.iter_child_nodes(path[-1]) if _around(child, node))
+    return ()
+
+
+def _around(outer: ast.AST, inner: ast.AST) -> bool:
+    """Say whether one may hold the other, by their lines; decorators stand above what they belong to."""
+    if not hasattr(outer, "lineno") or getattr(outer, "decorator_list", None):
+        return True
+    return bool(outer.lineno <= inner.lineno and (inner.end_lineno or 0) <= (outer.end_lineno or 0))  # type: ignore[attr-defined]
+
+
+def scope_of(path: tuple[ast.AST, ...]) -> ast.AST:
+    """Return the function, or else the module, whose names those at the end of a path are."""
+    return next(node for node in reversed(path) if isinstance(node, (*_SCOPES, ast.Module)))
+
+
+def mentions(scope: ast.AST, name: str) -> list[Mention] | None:
+    """Return every use of a name in its scope, in order of the source; None where others can use it as well."""
+    arguments = getattr(scope, "args", None)
+    if isinstance(arguments, ast.arguments) and name in _parameters(arguments):
+        return None
+    found: list[Mention] = []
+    waiting: list[tuple[ast.AST, ...]] = [(scope,)]
+    while waiting:
+        path = waiting.pop()
+        node = path[-1]
+        if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
+            return None
+        if isinstance(node, _SCOPES) and node is not scope:
+            if _reads_outer(node, name):
+                return None
+            continue
+        if isinstance(node, ast.Name) and node.id == name:
+            if isinstance(node.ctx, ast.Del):
+                return None
+            found.append(Mention(node, path))
+        waiting += ((*path, child) for child in ast.iter_child_nodes(node))
+    return sorted(found, key=lambda mention: (mention.node.lineno, mention.node.col_offset))
+
+
+def _parameters(arguments: ast.arguments) -> set[str]:
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    return {one.arg for one in every if one is not None}
+
+
+def _reads_outer(inner: ast.AST, name: str) -> bool:
+    """Say whether code within a scope may use its name: it does so, and binds no name of its own like it."""
+    inside = [node for node in ast.walk(inner) if isinstance(node, ast.Name) and node.id == name]
+    shared = any(isinstance(node, ast.Global | ast.Nonlocal) and name in node.names for node in ast.walk(inner))
+    arguments = getattr(inner, "args", None)
+    own = isinstance(arguments, ast.arguments) and name in _parameters(arguments)
+    own = own or (not isinstance(inner, ast.ClassDef) and any(isinstance(node.ctx, ast.Store) for node in inside))
+    return shared or (bool(inside) and not own)

@@ -1,0 +1,46 @@
+"""Another expression in the place of one, in brackets where it would be read otherwise without."""
+
+from __future__ import annotations
+
+import ast
+
+from whyidle.lint.repair import Replace, Unwrap
+from whyidle.lint.rewrite.places import Refused, Text
+from whyidle.lint.rewrite.splice import Splice, narrowed
+
+_ATOMS = (
+    ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp,
+    ast.DictComp,
+)  # fmt: skip
+# Those that may be read as something else even where commas and line ends are around them.
+_LOOSE = (ast.Tuple, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.GeneratorExp, ast.Starred)
+
+
+def replaced(text: Text, change: Replace) -> Splice:
+    """Return what puts an expression in the place of another."""
+    start, end = text.span(change.node)
+    try:
+        new = ast.parse(f"({change.code})", mode="eval").body
+    except SyntaxError:
+        raise Refused("what should stand there is no expression") from None
+    bare = isinstance(new, _ATOMS) or (not isinstance(new, _LOOSE) and _alone(text, change.node))
+    return narrowed(start, text.text[start:end], change.code if bare else f"({change.code})")
+
+
+def _alone(text: Text, node: ast.expr) -> bool:
+    """Say whether nothing but commas, brackets and line ends can stand next to an expression."""
+    parent = text.parent(node)
+    if isinstance(parent, ast.Call):
+        return ast.dump(parent.func, include_attributes=True) != ast.dump(node, include_attributes=True)
+    return isinstance(parent, ast.stmt | ast.keyword)
+
+
+def unwrapped(text: Text, change: Unwrap) -> list[Splice]:
+    """Return what takes away all of an expression but a part."""
+    (start, end), (first, last) = text.span(change.node), text.span(change.part)
+    if not start <= first <= last <= end:
+        raise Refused("the one is not a part of the other")
+    if not isinstance(change.part, _ATOMS):
+        return [narrowed(start, text.text[start:end], f"({text.text[first:last]})")]
+    around = [Splice(start, first, ""), Splice(last, end, "")]
+    return [splice for splice in around if splice.start < splice.end]

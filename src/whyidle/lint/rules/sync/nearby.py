@@ -1,0 +1,214 @@
+"""What stands around a line that waits: whether another wait comes just before it, or the backward pass after it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from whyidle.lint.events import Event
+from whyidle.lint.source import Source
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+# Calls after which the GPU has nothing left to do.
+_DRAINS = frozenset(["item", "tolist", "cpu", "synchronize", "get_scale"])
+# Calls that queue nothing, or so little that waiting for it takes no longer than asking.
+_SMALL = frozenset(
+    [
+        "detach",
+        "numpy",
+        "float",
+        "int",
+        "bool",
+        "len",
+        "str",
+        "print",
+        "format",
+        "round",
+        "isfinite",
+        "isnan",
+        "time",
+        "perf_counter",
+        "monotonic",
+        "append",
+        "exit",
+        "mean",
+        "sum",
+        "max",
+        "min",
+        "abs",
+        "any",
+        "all",
+        "sqrt",
+        "norm",
+        "size",
+        "numel",
+        "view",
+        "info",
+        "debug",
+        "warning",
+        "range",
+        "enumerate",
+        "items",
+        "keys",
+        "values",
+    ]
+)
+
+_ACTION = re.compile(r"\bact(ion)?s?\b|\.act\(|select_action", re.IGNORECASE)
+
+
+class Lines:
+    """Remembers which expression of a line was told of: one is enough for a person, whatever else stands there."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[int, int], int] = {}
+
+    def claims(self, event: Event) -> bool:
+        """Say whether an event may be told of: it is the first of its line, or that one again."""
+        place = (id(event.source), getattr(at_method(event.node), "lineno", 0))
+        return self._told.setdefault(place, id(event.node)) == id(event.node)
+
+
+@lru_cache(maxsize=4)
+def _parents(source: Source) -> dict[int, ast.AST]:
+    """Return the parent of each node of a file, by the node's id."""
+    return {id(child): node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
+
+
+def outwards(node: ast.AST, source: Source) -> Iterator[ast.AST]:
+    """Yield what a node stands in, from the inside out."""
+    parents = _parents(source)
+    above = parents.get(id(node))
+    while above is not None:
+        yield above
+        above = parents.get(id(above))
+
+
+def at_method(call: ast.AST) -> ast.AST:
+    """Return where a finding about a method's call stands: at the method's name, if lines lie before it."""
+    function = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(function, ast.Attribute) or function.end_lineno in {None, function.lineno}:
+        return call
+    column = max((function.end_col_offset or 0) - len(function.attr.encode()), 0)
+    return ast.Name(function.attr, lineno=function.end_lineno, col_offset=column)
+
+
+def loop_around(event: Event) -> ast.For | ast.AsyncFor | ast.While | None:
+    """Return the innermost loop of the same function that a line stands in."""
+    for above in outwards(event.node, event.source):
+        if isinstance(above, _FUNCTIONS):
+            return None
+        if isinstance(above, _LOOPS):
+            return above
+    return None
+
+
+def counter(event: Event) -> str:
+    """Return the name of a number that counts the steps here; "step" where none is seen."""
+    loop = loop_around(event)
+    if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call):
+        name = getattr(loop.iter.func, "id", "")
+        first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
+        if isinstance(first, ast.Name) and name in {"enumerate", "range", "trange"}:
+            return first.id
+    return "step"
+
+
+def condition(event: Event) -> str:
+    """Return the innermost condition that a line stands behind, as the source spells it; "" for a long one."""
+    below: ast.AST = event.node
+    for above in outwards(event.node, event.source):
+        if isinstance(above, _FUNCTIONS):
+            break
+        if isinstance(above, ast.If) and below is not above.test:
+            text = ast.unparse(above.test)
+            usual = below in above.body
+            return (f"`{text}`" if usual else f"`not ({text})`") if len(text) <= 40 else ""
+        below = above
+    return ""
+
+
+def acts(event: Event) -> bool:
+    """Say whether a line gives an environment of reinforcement learning its action: that has to reach the CPU."""
+    return event.where.environment and _ACTION.search(ast.unparse(event.statement)) is not None
+
+
+def before_backward(event: Event) -> bool:
+    """Say whether a backward pass follows in the same loop or function, and none came before."""
+    around = loop_around(event) or next(
+        (above for above in outwards(event.node, event.source) if isinstance(above, _FUNCTIONS)), None
+    )
+    if around is None or not hasattr(event.node, "lineno"):
+        return False
+    lines = [call.lineno for call in _calls(around) if _last(call) in {"backward", "manual_backward"}]
+    return bool(lines) and min(lines) > event.node.lineno
+
+
+def drained(event: Event) -> bool:
+    """Say whether the GPU was waited for just before, with no more than small work queued since."""
+    statement = event.statement
+    for call in _calls(statement):
+        if _is_drain(call) and call is not event.node and _ends_before(call, event.node):
+            return True
+    parents = _parents(event.source)
+    while True:
+        above = parents.get(id(statement))
+        block = next((one for one in _blocks(above) if statement in one), None)
+        if above is None or block is None:
+            return False
+        for earlier in reversed(block[: block.index(statement)]):
+            said = _queues(earlier)
+            if said is not None:
+                return not said
+        if not isinstance(above, ast.If | ast.With):
+            return False
+        if isinstance(above, ast.If) and any(_is_drain(call) for call in _calls(above.test)):
+            return True
+        statement = above
+
+
+def _queues(statement: ast.stmt) -> bool | None:
+    """Say whether a statement leaves work queued (True) or waits for the GPU (False); None if neither."""
+    calls = list(_calls(statement))
+    waits = [call for call in calls if _is_drain(call)]
+    for call in calls:
+        around_a_wait = any(wait in ast.walk(call) for wait in waits)  # meter.update(loss.item())
+        if not around_a_wait and _last(call) not in _SMALL:
+            return True
+    if not waits:
+        return None
+    if isinstance(statement, ast.If):
+        return None if not any(_is_drain(call) for call in _calls(statement.test)) else False
+    return isinstance(statement, (*_LOOPS, ast.Try))
+
+
+def _is_drain(call: ast.Call) -> bool:
+    name = _last(call)
+    if name == "state_dict" and isinstance(call.func, ast.Attribute):
+        return "scaler" in ast.unparse(call.func.value).lower()
+    return name in _DRAINS and isinstance(call.func, ast.Attribute)
+
+
+def _blocks(node: ast.AST | None) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list):
+            yield block
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (below for below in ast.walk(node) if isinstance(below, ast.Call))
+
+
+def _ends_before(one: ast.expr, other: ast.AST) -> bool:
+    """Say whether an expression is worked out before another begins, as far as their places tell."""
+    if not isinstance(other, ast.expr):
+        return False
+    return (one.end_lineno or 0, one.end_col_offset or 0) <= (other.lineno, other.col_offset)
+
+
+def _last(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

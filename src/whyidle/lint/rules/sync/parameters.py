@@ -1,0 +1,39 @@
+"""Which waits stand in a loop over a model's parameters: one per parameter and step, which is a problem of its own."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from whyidle.lint.events import Event, Looped
+from whyidle.lint.job import Job
+from whyidle.lint.rules.sync import nearby
+
+_PARAMETERS = re.compile(r"\b(\w+_)?param(eter)?s\b|\bparam_groups\b")
+
+
+def over_parameters(event: Event, job: Job) -> bool:
+    """Say whether something happens in a loop over parameters, in the same function."""
+    if not event.where.inner:
+        return False
+    known = {
+        id(other.node)
+        for other in job.events
+        if isinstance(other, Looped) and other.parameters and other.source is event.source
+    }
+    return any(id(loop) in known or _PARAMETERS.search(ast.unparse(loop.iter)) for loop in _loops(event))
+
+
+def _loops(event: Event) -> list[ast.For | ast.AsyncFor | ast.comprehension]:
+    """Return the loops whose body an event stands in."""
+    loops: list[ast.For | ast.AsyncFor | ast.comprehension] = []
+    below = event.node
+    for above in nearby.outwards(event.node, event.source):
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
+            break
+        if isinstance(above, ast.For | ast.AsyncFor) and below is not above.iter:
+            loops.append(above)
+        elif isinstance(above, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            loops += [one for one in above.generators if below is not one]
+        below = above
+    return loops

@@ -1,0 +1,177 @@
+"""In which functions of the job does its host wait for the GPU, in which calls does the GPU wait for it?
+
+Python frames (`with_stack=True`) stand around each wait. A frame names its file, its function and a line: the first of
+the function, or, of one that ran already when the recording began, the line that it was at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from whyidle.measure import sync
+from whyidle.measure.analysis import Analysis
+from whyidle.measure.rows import Index
+from whyidle.measure.timeline import Timeline, parents
+from whyidle.model.evidence import Kind
+from whyidle.model.finding import Location
+from whyidle.model.intervals import overlap
+
+PYTHON_FRAME = re.compile(r"^(?P<file>.+\.(?:py|ipynb|pyx)|<ipython-input[^>]*>)\((?P<line>\d+)\): (?P<function>.+)$")
+BUILT_IN = re.compile(r"^<built-in (?:method|function) (?P<name>\w+)")
+
+
+class Frame(NamedTuple):
+    """A Python function that is running; of one that is written in C only its name is known."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class StackedWait:
+    """Waits of one kind below the same Python frames."""
+
+    kind: str  # as measure/sync.py sorts waits; "" for those that no rule speaks of
+    frames: tuple[Frame, ...]  # innermost first
+    count: int
+    per_step: float | None  # None: there are no steps
+    lost_share: float  # of the window: idle behind them that a host running ahead would have filled
+    location: Location  # of the one that costs most
+
+
+@dataclass(frozen=True, slots=True)
+class IdleCall:
+    """Calls of one function by another, during which the GPU runs dry and waits for the host."""
+
+    caller: Frame
+    called: str
+    count: int
+    idle_share: float  # of the window
+    location: Location  # of the call in which it idles longest
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """All waits with their frames, calls with idle time, and all functions that ran; empty without frames."""
+
+    waits: tuple[StackedWait, ...] = ()
+    calls: tuple[IdleCall, ...] = ()
+    ran: frozenset[Frame] = frozenset()
+
+
+def measure(analyses: Sequence[Analysis]) -> Stacks:
+    """Return the waits of all ranks by what they happen in. Shares are of the windows of all ranks together."""
+    framed = [a for a in analyses if len(a.t.of_kind(Kind.PYTHON)) and len(a.t.of_kind(Kind.RUNTIME))]
+    if not framed:
+        return Stacks()
+    window = sum(a.device_window for a in framed)
+    steps = sum(a.steps for a in framed)
+    found: dict[tuple[str, tuple[Frame, ...]], list[tuple[int, Location]]] = {}
+    for a in framed:
+        for kind, frames, lost, place in of_rank(a):
+            found.setdefault((kind, frames), []).append((lost, place))
+    waits = (
+        StackedWait(
+            kind,
+            frames,
+            len(each),
+            len(each) / steps if steps else None,
+            sum(lost for lost, _ in each) / max(window, 1),
+            max(each, key=lambda one: one[0])[1],
+        )
+        for (kind, frames), each in found.items()
+    )
+    calls = (call for a in framed for call in idle_calls(a, window))
+    return Stacks(
+        tuple(sorted(waits, key=lambda wait: -wait.lost_share)),
+        tuple(sorted(calls, key=lambda call: -call.idle_share)),
+        frozenset(frames_of(framed)),
+    )
+
+
+def of_rank(a: Analysis) -> Iterator[tuple[str, tuple[Frame, ...], int, Location]]:
+    """Yield each wait in the steps: its kind, its frames, what is lost behind it in ns, and where it is."""
+    waits = sync.find(a)
+    if not len(waits.call):
+        return
+    lost = np.sum(sync.all_gains(a, waits), axis=0)
+    around = chains(a.t, waits.call)
+    inside = a.in_steps(waits.start)
+    for row in np.flatnonzero(inside).tolist():
+        start, end = int(waits.start[row]), int(waits.end[row])
+        place = a.t.location(start, end, a.t.host_name(int(waits.call[row])))
+        yield str(waits.kind[row]), around[row], int(lost[row]), place
+
+
+def chains(t: Timeline, calls: Index) -> list[tuple[Frame, ...]]:
+    """Return the frames around each of these host slices, innermost first."""
+    h, python = t.host, t.of_kind(Kind.PYTHON)
+    innermost = t.enclosing(h.start[calls], h.thread[calls], python)
+    parent = np.full(len(h), -1, np.intp)
+    for thread in np.unique(h.thread[calls]).tolist():
+        own = python[h.thread[python] == thread]
+        above = parents(h.start[own], h.end[own])
+        parent[own[above >= 0]] = own[above[above >= 0]]
+    known: dict[int, tuple[Frame, ...]] = {-1: ()}
+
+    def chain(slice_: int) -> tuple[Frame, ...]:
+        unknown = []
+        while slice_ not in known:
+            unknown.append(slice_)
+            slice_ = int(parent[slice_])
+        for one in reversed(unknown):
+            named = frame(t.host_name(one))
+            known[one] = (named, *known[slice_]) if named else known[slice_]
+            slice_ = one
+        return known[slice_]
+
+    return [chain(slice_) for slice_ in innermost.tolist()]
+
+
+def idle_calls(a: Analysis, window: int) -> Iterator[IdleCall]:
+    """Yield which function calls which while the GPU of a rank idles because the host is late."""
+    h, threads = a.t.host, a.t.launched_threads
+    python = a.t.of_kind(Kind.PYTHON)
+    python = python[np.isin(h.thread[python], threads)]
+    parent = np.full(len(python), -1, np.intp)
+    for thread in threads.tolist():
+        own = np.flatnonzero(h.thread[python] == thread)
+        above = parents(h.start[python[own]], h.end[python[own]])
+        parent[own[above >= 0]] = own[above[above >= 0]]
+    idle = sum(
+        (overlap(h.start[python], h.end[python], device.late_idle) for device in a.devices), np.zeros(len(python))
+    )
+    rows = np.flatnonzero((parent >= 0) & (idle > 0))
+    pairs = np.stack((h.name[python[parent[rows]]], h.name[python[rows]]), axis=1)
+    distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    groups = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1]) if len(rows) else []
+    for (caller, called), group in zip(distinct.tolist(), groups, strict=True):
+        here = rows[group]
+        by, what = frame(a.t.trace.strings[caller]), frame(a.t.trace.strings[called])
+        if by is not None and by.file and what is not None:
+            longest = int(python[here[np.argmax(idle[here])]])
+            place = a.t.location(int(h.start[longest]), int(h.end[longest]), a.t.trace.strings[called])
+            yield IdleCall(by, what.function, len(here), float(idle[here].sum()) / max(window, 1), place)
+
+
+def frames_of(analyses: Iterable[Analysis]) -> Iterator[Frame]:
+    """Yield the functions that ran in the recordings and are written in Python."""
+    for a in analyses:
+        names = np.unique(a.t.host.name[a.t.of_kind(Kind.PYTHON)])
+        frames = (frame(a.t.trace.strings[name]) for name in names.tolist())
+        yield from (one for one in frames if one is not None and one.file)
+
+
+def frame(name: str) -> Frame | None:
+    """Return what the profiler's name of a frame says; None where it is of neither kind."""
+    if found := PYTHON_FRAME.match(name):
+        return Frame(found["file"], int(found["line"]), found["function"])
+    found = BUILT_IN.match(name)
+    return Frame("", 0, found["name"]) if found else None

@@ -1,0 +1,124 @@
+"""What Python frames in a trace say of a line: whether the host waits there, and what the GPU loses behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from whyidle.measure.stacks import Frame, StackedWait
+from whyidle.model.finding import LOW, Finding
+from whyidle.proof.recording import Recording, cleared, settled
+from whyidle.proof.spots import MODULE, Spot
+
+# Kinds of wait (measure/sync.py) that lines of a family of rules bring about.
+KINDS: Mapping[str, frozenset[str]] = {
+    "sync": frozenset({"scalar", "readback", "data_dependent", "grad_clip", "framework"}),
+    "transfer": frozenset({"upload", "small_upload"}),
+}
+# The same by rule, for a wait right in the function, with no frame below that says which line it is.
+NAMELESS: Mapping[str, frozenset[str]] = {
+    "sync.scalar_read": frozenset({"scalar", "readback"}),
+    "sync.data_dependent": frozenset({"data_dependent", "scalar"}),
+    "sync.grad_clip": frozenset({"grad_clip", "scalar"}),
+    "sync.framework": frozenset(),  # which has a frame, and so has all that logs
+    "sync.logging_metrics": frozenset(),
+}
+# Calls that have a frame of their own: a wait without one is none of these.
+FRAMED = frozenset({
+    "item", "tolist", "cpu", "numpy", "to", "cuda", "nonzero", "unique", "masked_select", "print", "synchronize",
+    "clip_grad_norm_", "__format__",
+})  # fmt: skip
+# Calls that copy to the GPU; without one a line of such a rule is about how batches are made, and waits for nothing.
+COPIES = frozenset({"to", "cuda", "copy_", "tensor", "as_tensor", "from_numpy", "full", "ones", "zeros", "arange"})
+WRAPPERS = ("wrap", "decorate")  # in the names of frames that stand between a caller and what it calls
+SURE, LIKELY = 0.9, 0.7  # probability, judgement: the frame names the line; one of several lines
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A finding of source, and where it stands."""
+
+    finding: Finding
+    spot: Spot
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Return the kinds of wait that the line can bring about; none where it is about a setting."""
+        family = self.finding.rule.partition(".")[0]
+        waits = family != "transfer" or bool(self.spot.names & COPIES)
+        return KINDS.get(family, frozenset()) if waits else frozenset()
+
+    @property
+    def where(self) -> str:
+        """Return the function in words."""
+        return "the module's own code" if self.spot.function == MODULE else f"`{self.spot.function}`"
+
+
+def weigh(suspects: Sequence[Suspect], recording: Recording) -> Iterator[Finding | None]:
+    """Yield for each finding what frames say of it; None where they say nothing."""
+    mine: list[list[tuple[StackedWait, int]]] = [[] for _ in suspects]  # with the number of lines that share it
+    doubtful: set[int] = set()  # in whose functions the host waits, at a line that nobody knows
+    for wait in recording.stacks.waits:
+        here = {index: call for index, one in enumerate(suspects) if (call := called(wait, one)) is not None}
+        chosen = [index for index, call in here.items() if call in suspects[index].spot.names]
+        chosen = chosen or [index for index, call in here.items() if not call and nameless(wait, suspects[index])]
+        lines = {(suspects[index].spot.file, suspects[index].spot.line) for index in chosen}
+        for index in chosen:
+            mine[index].append((wait, len(lines)))
+        doubtful.update(here if not chosen else ())
+    for index, suspect in enumerate(suspects):
+        if mine[index]:
+            yield of_waits(suspect, mine[index], recording)
+        else:
+            yield None if index in doubtful else of_none(suspect, recording)
+
+
+def called(wait: StackedWait, suspect: Suspect) -> str | None:
+    """Return what the function of a finding calls when it waits; "" for nothing that has a frame; None: not in it."""
+    if wait.kind not in suspect.kinds:
+        return None
+    below: Frame | None = None
+    for frame in wait.frames:
+        if suspect.spot.inside(frame):
+            return "" if below is None else below.function
+        if below is None or not any(word in frame.function for word in WRAPPERS):
+            below = frame
+    return None
+
+
+def nameless(wait: StackedWait, suspect: Suspect) -> bool:
+    """Say whether a wait without a frame of its own can be that of this line."""
+    kinds = NAMELESS.get(suspect.finding.rule, suspect.kinds)
+    return wait.kind in kinds and not suspect.spot.names & FRAMED
+
+
+def of_waits(suspect: Suspect, waits: Sequence[tuple[StackedWait, int]], recording: Recording) -> Finding | None:
+    """Return the finding with what the waits at its line cost, its part of those that several lines share."""
+    share = sum(wait.lost_share / lines for wait, lines in waits)
+    if share < LOW <= recording.beside(suspect.finding.rule):
+        return None
+    most = max(lines for _, lines in waits)
+    first = max((wait for wait, _ in waits), key=lambda wait: wait.lost_share)
+    steps = [wait.per_step / lines for wait, lines in waits if wait.per_step is not None]
+    often = f"{times(sum(steps))} per step" if steps else times(sum(wait.count for wait, _ in waits))
+    among = f"; {most} such lines in {suspect.where} share what was measured" if most > 1 else ""
+    lost = f"the GPU idles {recording.per_step(share)} behind that"
+    seen = f"{suspect.where} waits here {often} in the recorded steps, and {lost}{among}"
+    return settled(suspect.finding, recording, share, SURE if most == 1 else LIKELY, seen, (first.location,))
+
+
+def times(number: float) -> str:
+    """Return how often in words."""
+    return "once" if f"{number:.3g}" == "1" else f"{number:.3g} times"
+
+
+def of_none(suspect: Suspect, recording: Recording) -> Finding | None:
+    """Return a finding cleared whose function ran and did not wait; of a line that runs rarely that says nothing."""
+    ran = any(suspect.spot.inside(frame) for frame in recording.stacks.ran)
+    if not ran or not suspect.kinds or suspect.finding.severity == "low":
+        return None
+    if recording.beside(suspect.finding.rule) >= LOW:
+        return None
+    return cleared(
+        suspect.finding, recording, f"{suspect.where} runs in the recorded steps and does not wait here", 0.0
+    )
