@@ -75,6 +75,9 @@ class Traits:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._open: set[tuple[Question, int]] = set()  # what is being asked right now
+        self._denied: list[tuple[Module, tuple[Question, int]]] = []  # since the first of these was asked
+        self._in_circle = False
 
     def trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether there is a backward pass or an optimizer's step, here or in a function called from here."""
@@ -90,10 +93,21 @@ class Traits:
 
     def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
         key = (question, id(block))
+        if key in self._open:  # functions that call each other in a circle
+            self._in_circle = True
+            return False
         if key not in module.asked:
-            module.asked[key] = False  # for functions that call each other in a circle
+            first = not self._open
+            self._open.add(key)
             ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
-            module.asked[key] = ask(block, module)
+            module.asked[key] = answer = ask(block, module)
+            self._open.discard(key)
+            self._denied += [] if answer else [(module, key)]
+            if first:
+                if answer and self._in_circle:  # what was denied in a circle was denied too early
+                    for other, asked in self._denied:
+                        other.asked.pop(asked, None)
+                self._denied, self._in_circle = [], False
         return bool(module.asked[key])
 
     def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:

@@ -21,6 +21,7 @@ WAITS = {
     ".wait_for_everyone", ".result", "float", "int", "bool", "torch.distributed.barrier", "torch.cuda.empty_cache",
     "torch.allclose", "torch.equal", "torch.nonzero", "torch.unique", "torch.masked_select", ".nonzero", ".unique",
 }  # fmt: skip
+NEAR = 12  # lines: outside of loops, what is timed is one thing (judgement), rather than a part of the program
 # Calls that hand on a tensor and compute nothing.
 PASSES_ON = {".to", ".cuda", ".detach", *vars(builtins)}
 
@@ -94,6 +95,8 @@ class AsyncTiming(Check):
                 continue
             start = next((one for one in reversed(readings[:number]) if one.kept_as == since), None)
             if start is None or not _same_round(start, stop):
+                continue
+            if where.phase != "step" and stop.event.node.lineno - start.event.node.lineno > NEAR:
                 continue
             if _only_queues(job.events[start.index + 1 : stop.index], where):
                 yield _hit(stop, since)
@@ -230,7 +233,8 @@ def _only_queues(events: Sequence[Event], where: Where) -> bool:
         if isinstance(event, Called):
             if _may_wait(event):
                 return False
-            computes = same and event.result.on_device and event.name not in PASSES_ON
+            of_tensor = event.receiver is None or event.receiver.kind == "tensor" or event.name == ".forward"
+            computes = same and of_tensor and event.result.on_device and event.name not in PASSES_ON
             works = works or computes or event.name == ".backward"
     return works
 
