@@ -23,8 +23,8 @@ class BucketOverlap(Check):
     """Gradients are summed over ranks by hand, once the whole backward pass is over.
 
     ## Why it costs time
-    DistributedDataParallel starts to exchange a bucket of gradients as soon as its last one is there, while the backward
-    pass still computes the rest. An `all_reduce` after `backward()` overlaps with nothing: its whole length is added to
+    DistributedDataParallel starts to exchange a bucket of gradients as soon as its last one is there, while the
+    backward pass still computes the rest. An `all_reduce` after `backward()` overlaps with nothing: its whole length is added to
     each step, and one call per parameter adds a start-up time for each.
 
     ## How we know
