@@ -75,9 +75,9 @@ class Traits:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._open: set[tuple[Question, int]] = set()  # what is being asked right now
-        self._denied: list[tuple[Module, tuple[Question, int]]] = []  # since the first of these was asked
-        self._in_circle = False
+        self._open: set[tuple[Question, int]] = set()  # questions that are being answered
+        self._circular = False  # one of these was asked again meanwhile
+        self._again = 0
 
     def trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether there is a backward pass or an optimizer's step, here or in a function called from here."""
@@ -93,22 +93,21 @@ class Traits:
 
     def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
         key = (question, id(block))
+        if key in module.asked:
+            return bool(module.asked[key])
         if key in self._open:  # functions that call each other in a circle
-            self._in_circle = True
+            self._circular = True
             return False
-        if key not in module.asked:
-            first = not self._open
-            self._open.add(key)
-            ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
-            module.asked[key] = answer = ask(block, module)
-            self._open.discard(key)
-            self._denied += [] if answer else [(module, key)]
-            if first:
-                if answer and self._in_circle:  # what was denied in a circle was denied too early
-                    for other, asked in self._denied:
-                        other.asked.pop(asked, None)
-                self._denied, self._in_circle = [], False
-        return bool(module.asked[key])
+        self._open.add(key)
+        before, self._circular = self._circular, False
+        ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
+        result = ask(block, module)
+        self._open.discard(key)
+        self._again += self._circular
+        if result or not self._circular or not self._open or self._again > _MOST:
+            module.asked[key] = result  # a no within a circle may be a yes once the circle is closed
+        self._circular = before or (self._circular and bool(self._open))
+        return result
 
     def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         calls, _ = self.parts(block, module)
@@ -178,4 +177,5 @@ class Traits:
                 yield from module.by_method(function.attr)[:1]
 
 
+_MOST = 2000  # answers that are sought again because of circles
 _COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything

@@ -66,7 +66,7 @@ class UnusedParameters(Check):
             severity="low",
             confidence=0.5,
             title="leave the search out if every parameter gets a gradient",
-            change=f"{ast.unparse(event.node.func)}(..., {change})  # or static_graph=True if the same ones always get none",
+            change=f"{ast.unparse(event.node.func)}(..., {change})  # or static_graph=True",
             effort="argument",
             risk="DDP raises an error in the second step if some parameters get no gradient",
             repair=repair,
