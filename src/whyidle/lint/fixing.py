@@ -13,7 +13,7 @@ from pathlib import Path
 from whyidle.errors import WhyIdleError
 from whyidle.lint.batch import Library
 from whyidle.lint.files import File
-from whyidle.lint.findings import Linted, asked, linted
+from whyidle.lint.findings import Linted, asked, linted, once
 from whyidle.lint.parsing import parsed
 from whyidle.lint.rewrite import Rewritten, rewrite
 from whyidle.lint.rewrite.notebooks import cells_spliced
@@ -73,7 +73,7 @@ def fixes(files: Sequence[File], settings: Settings, *, unsafe: bool = False) ->
     for path, ones in found.items():
         file = asked_for[path]
         data = path.read_bytes() if file.given is None else file.given
-        yield fixed(ones[0].source, data, ones, found_in, unsafe=unsafe)
+        yield fixed(ones[0].source, data, once(ones), found_in, unsafe=unsafe)
 
 
 def fixed(
