@@ -14,6 +14,7 @@ from whyidle.lint.repairs.accumulate import accumulated
 from whyidle.lint.repairs.arguments import gradients_to_none, loader, non_blocking
 from whyidle.lint.repairs.autocast import autocast
 from whyidle.lint.repairs.factories import filled, on_device
+from whyidle.lint.repairs.gather import gathered
 from whyidle.lint.rewrite import rewrite
 from whyidle.lint.source import Source
 
@@ -283,3 +284,57 @@ def test_a_repair_that_sets_an_argument_twice_changes_nothing_the_second_time() 
     done = rewrite(text, [Repair((SetArguments(call(ast.parse(text), "f"), {"b": "1"}),), safe=True)])
     assert done.text == text
     assert done.skipped[0][1] == "it is done already"
+
+
+def gathered_in(code: str) -> tuple[Repair | None, str, str]:
+    """Return the repair of the first read that is appended, the program and what the repair makes of it."""
+    text = HEAD + LOOP + dedent(code)
+    program = source(text)
+    read = call(program.tree, ".append").args[0]
+    repair = gathered(read, program)
+    return repair, text, text if repair is None else made(text, *repair.changes)
+
+
+LIST = """
+losses = []
+for step, (x, y) in enumerate(batches):
+    loss = ((model(x) - y) ** 2).mean()
+    losses.append(loss.item())
+    loss.data /= 4
+    if step % 100 == 99:
+        print(f"{sum(losses[-100:]) / 100:.3f}", len(losses))
+shown = [sum(losses) / len(losses), max(losses), losses[3]]
+"""
+LIST_OF_COUNTS = """
+def epoch():
+    right = []
+    for x, y in batches:
+        right.append((model(x) > y).sum().item())
+    return right
+
+shown.append(epoch())
+"""
+
+
+@pytest.mark.parametrize("code", [LIST, LIST_OF_COUNTS])
+def test_a_list_is_read_when_it_is_used(code: str) -> None:
+    repair, before, after = gathered_in(code)
+    assert repair is not None
+    assert repair.safe
+    assert ".item()" not in after
+    assert results(after) == results(before)
+    assert after.count("[:] = ") == code.count("print") + 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        LIST.replace("if step % 100 == 99:", "if True:"),  # in each step
+        LIST + "history = {'train': losses}\n",  # somebody else holds it
+        LIST.replace("losses = []", "losses = Meter()"),
+        LIST.replace("losses.append(loss.item())", "losses.append(loss.item())\n    losses.append(0)"),
+        LIST.replace("losses.append(loss.item())", "losses.append(model.weight.sum().item())").replace("losses", "w"),
+    ],
+)
+def test_a_list_that_is_not_understood_is_left_alone(code: str) -> None:
+    assert gathered_in(code)[0] is None
