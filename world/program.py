@@ -336,8 +336,13 @@ class Program:
         """Read from the GPU, then do something in Python; `reads_free` leaves the read out."""
         p, job = self.p, self.job
         if not job.reads_free:
-            {"scalar": self._scalar, "mask": self._mask, "device": p.synchronize}[by]()
+            {"scalar": self._scalar, "mask": self._mask, "device": self._synchronize}[by]()
         p.spend(job.after_read_us, afterwards)
+
+    def _synchronize(self) -> None:
+        """Wait for the device, as a library does to time something."""
+        with self.p.frame("torch/cuda/__init__.py(1040): synchronize"):
+            self.p.synchronize()
 
     def _scalar(self) -> None:
         """Read one value: `.item()`."""

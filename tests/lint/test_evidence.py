@@ -136,6 +136,43 @@ class TestSimulatedJobs:
         assert told(run, WORKERS)[0].evidence == "cleared"
 
 
+# A line for each fault, as `train_one_step` would hold it, and a loader.
+SUSPECTS = {
+    "sync.scalar_read": "total += loss.item()",
+    "sync.data_dependent": "kept = images[labels > 0]",
+    "sync.grad_clip": "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)",
+    "sync.framework": "torch.cuda.synchronize()",
+    "sync.logging_metrics": 'wandb.log({"loss": loss})',
+    "transfer.pageable_h2d": 'images = images.to("cuda")',
+    "memory.allocator_thrash": "torch.cuda.empty_cache()",
+    "pause.checkpoint_sync": 'torch.save(model.state_dict(), "last.pt")',
+    "input.workers_zero": "loader = DataLoader(dataset, 64)",
+}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "sync.scalar_read", "sync.data_dependent", "sync.grad_clip", "sync.framework", "sync.logging_metrics",
+        "pause.checkpoint_sync", "input.workers_zero", "host.launch_bound", "input.workers_too_few",
+    ],
+)  # fmt: skip
+def test_of_all_suspects_the_one_that_costs_is_confirmed(fault: str, tmp_path: Path) -> None:
+    """And none where it is something else that costs."""
+    *body, loader = SUSPECTS.values()
+    text = "\n" * (FIRST - 1) + "def train_one_step():\n" + "".join(f"    {line}\n" for line in body) + loader + "\n"
+    findings = [
+        Finding(rule, "medium", 0.7, "It can stall.", None, locations=(Location("train.py", line, 5),))
+        for line, rule in enumerate(SUSPECTS, FIRST + 1)
+    ]
+    truth = world.simulate("cnn", {fault: 0.15}, steps=6, seed=1, stacks=True, out=tmp_path / "run")
+    found = told(load([tmp_path / "run"]), *findings, sources=(source(text),))
+    guilty = {one.rule: one.lost_share for one in found if one.evidence == "confirmed"}
+    assert set(guilty) == {fault} & set(SUSPECTS)
+    for share in guilty.values():
+        assert share == pytest.approx(truth["faults"][0]["severity"], abs=0.05)
+
+
 def steps(wait: int = 300, gap: int = 200, frames: tuple[str, ...] = (), count: int = 5) -> Trace:
     """Steps of 1000 us: a kernel, a read for which the host waits, then `gap` us in which the GPU has nothing to do."""
     trace = Trace()
@@ -143,7 +180,7 @@ def steps(wait: int = 300, gap: int = 200, frames: tuple[str, ...] = (), count: 
     for i in range(count):
         now = i * 1000
         trace.step(i, now, now + 1000).python(train, now + 1, now + 990)
-        trace.op("aten::mm", now + 10, now + 40).kernel(now + 20, now + 1000 - gap, launched=now + 15)
+        trace.op("aten::mm", now + 1, now + 12).kernel(now + 4, now + 1000 - gap, launched=now + 2)
         end = now + 1000 - gap + 5
         for depth, frame in enumerate(frames):
             trace.python(frame, end - wait - 10 + depth, end + 10 - depth)
@@ -232,7 +269,7 @@ class TestWatchedLines:
         assert "of which 50% are here" in found.seen
 
     def test_a_line_that_waits_where_no_gap_follows_is_cleared(self) -> None:
-        (found,) = told(self.sites(ITEM, gap=10), READ)
+        (found,) = told(self.sites(ITEM, gap=6), READ)
         assert (found.evidence, found.severity) == ("cleared", "low")
         assert "once per step" in found.seen
 
@@ -261,6 +298,39 @@ class TestWatchedLines:
         assert met.evidence == "confirmed"
         assert "80% of the samples" in met.seen
         assert other.evidence != "confirmed"
+
+
+class TestRules:
+    """What the run as a whole says, where nothing is known of the line."""
+
+    def test_what_a_trace_of_some_steps_cannot_hold_is_not_cleared_by_it(self) -> None:
+        (found,) = told(by_hand(), finding("input.worker_startup", LOADER))
+        assert found.evidence == "source"
+        assert "whyidle run" in found.seen
+
+    def test_a_loss_that_has_many_causes_is_no_proof_of_one(self, tmp_path: Path) -> None:
+        world.simulate("bert", {"host.launch_bound": 0.3}, steps=5, seed=1, stacks=False, out=tmp_path / "run")
+        run = load([tmp_path / "run"])
+        (rule, lost), *_ = [(one.rule, one.lost_share) for one in judge(run).findings]
+        assert rule == "host.launch_bound"
+        (found,) = told(run, finding(rule, MASK))
+        assert (found.evidence, found.severity, found.lost_share) == ("source", "medium", None)
+        assert f"{lost:.1%} of the time" in found.seen
+
+    def test_a_batch_that_is_not_pinned_is_a_setting_and_no_wait_of_the_line_that_builds_the_loader(self) -> None:
+        """main() runs in the recorded steps and waits nowhere; that clears no loader."""
+        trace = steps(frames=(ITEM_FRAME,))
+        trace.python(f"train.py({LOADER - 1}): <module>", 0, 5000)
+        (found,) = told(Run((trace.trace(),)), finding("transfer.pageable_h2d", LOADER))
+        assert "does not wait here" not in found.seen
+
+    def test_copies_beside_which_nothing_runs_are_tied_to_no_line(self) -> None:
+        trace = steps(frames=(ITEM_FRAME,), gap=200)
+        for i in range(5):
+            trace.copy("Memcpy HtoD (Pinned -> Device)", i * 1000 + 850, i * 1000 + 950, launched=i * 1000 + 20)
+        assert told(Run((trace.trace(),)), UPLOAD)[0].evidence == "source"
+        (calm,) = told(by_hand(ITEM_FRAME), UPLOAD)
+        assert calm.evidence == "cleared"
 
 
 class TestSettings:
@@ -335,7 +405,7 @@ class TestReports:
         found = Report(judge(Run()).run, replace(judge(Run()).summary, verdict="2 lines can stall."), (WORKERS, READ))
         run = load([RUNS / "scalar_read"])
         after = against(found, told(run, *found.findings), judge(run))
-        assert after.summary.verdict == "2 lines can stall. A run of it confirms 1 of 2 and clears 1."
+        assert after.summary.verdict == "2 lines can stall. Of 2 findings the run confirms 1 and clears 1."
         assert [one.rule for one in after.findings] == ["sync.scalar_read"]
         assert [one.rule for one in after.cleared] == ["input.workers_zero"]
 

@@ -61,7 +61,7 @@ def test_a_finding_says_what_its_check_says() -> None:
     (one,) = linted(source(JOB), Project(), [Reads])
     assert (one.check, one.finding.rule, one.finding.severity) == ("sync.made_up_read", "sync.scalar_read", "medium")
     assert one.finding.lost_share is None
-    assert one.finding.locations == (Location("train.py", 9, 17, "total = loss.item()"),)
+    assert one.finding.locations == (Location("train.py", 9, 17, "        total = loss.item()"),)
     (fix,) = one.finding.fixes
     assert (fix.title, fix.change, fix.patch and fix.patch.safe, fix.patch and fix.patch.note) == (
         "Keep the tensor", "x", True, "a tensor stays",
@@ -235,7 +235,7 @@ def test_a_finding_in_a_notebook_names_its_cell() -> None:
     cells = [{"cell_type": "code", "source": text} for text in ("%matplotlib inline", JOB)]
     Path("a.ipynb").write_text(json.dumps({"cells": cells}), "utf-8")
     (finding,) = lint("a.ipynb", select="sync").findings
-    assert finding.locations[0] == Location("a.ipynb", 10, 17, "total = loss.item()", name="cell 2, line 9")
+    assert finding.locations[0] == Location("a.ipynb", 10, 17, "        total = loss.item()", name="cell 2, line 9")
 
 
 def test_lint_is_public() -> None:

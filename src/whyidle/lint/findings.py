@@ -128,7 +128,7 @@ def location(node: ast.AST, source: Source) -> Location:
     line = lines[number - 1] if number <= len(lines) else ""
     column = len(line.encode("utf-8", "surrogatepass")[: getattr(node, "col_offset", 0)].decode("utf-8", "replace")) + 1
     cell = source.cell(number)
-    return Location(source.name, number, column, line.strip(), name=None if cell is None else cell_words(cell))
+    return Location(source.name, number, column, line.rstrip(), name=None if cell is None else cell_words(cell))
 
 
 def once(found: Iterable[S]) -> list[S]:

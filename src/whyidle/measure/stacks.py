@@ -1,4 +1,4 @@
-"""In which functions of the job does its host wait for the GPU, and what does that cost?
+"""In which functions of the job does its host wait for the GPU, in which calls does the GPU wait for it?
 
 Python frames (`with_stack=True`) stand around each wait. A frame names its file, its function and a line: the first of
 the function, or, of one that ran already when the recording began, the line that it was at.
@@ -19,6 +19,7 @@ from whyidle.measure.rows import Index
 from whyidle.measure.timeline import Timeline, parents
 from whyidle.model.evidence import Kind
 from whyidle.model.finding import Location
+from whyidle.model.intervals import overlap
 
 PYTHON_FRAME = re.compile(r"^(?P<file>.+\.(?:py|ipynb|pyx)|<ipython-input[^>]*>)\((?P<line>\d+)\): (?P<function>.+)$")
 BUILT_IN = re.compile(r"^<built-in (?:method|function) (?P<name>\w+)")
@@ -45,10 +46,22 @@ class StackedWait:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleCall:
+    """Calls of one function by another, during which the GPU runs dry and waits for the host."""
+
+    caller: Frame
+    called: str
+    count: int
+    idle_share: float  # of the window
+    location: Location  # of the call in which it idles longest
+
+
+@dataclass(frozen=True, slots=True)
 class Stacks:
-    """All waits with their frames, and all functions that ran; empty where no frames were recorded."""
+    """All waits with their frames, calls with idle time, and all functions that ran; empty without frames."""
 
     waits: tuple[StackedWait, ...] = ()
+    calls: tuple[IdleCall, ...] = ()
     ran: frozenset[Frame] = frozenset()
 
 
@@ -74,7 +87,12 @@ def measure(analyses: Sequence[Analysis]) -> Stacks:
         )
         for (kind, frames), each in found.items()
     )
-    return Stacks(tuple(sorted(waits, key=lambda wait: -wait.lost_share)), frozenset(frames_of(framed)))
+    calls = (call for a in framed for call in idle_calls(a, window))
+    return Stacks(
+        tuple(sorted(waits, key=lambda wait: -wait.lost_share)),
+        tuple(sorted(calls, key=lambda call: -call.idle_share)),
+        frozenset(frames_of(framed)),
+    )
 
 
 def of_rank(a: Analysis) -> Iterator[tuple[str, tuple[Frame, ...], int, Location]]:
@@ -114,6 +132,33 @@ def chains(t: Timeline, calls: Index) -> list[tuple[Frame, ...]]:
         return known[slice_]
 
     return [chain(slice_) for slice_ in innermost.tolist()]
+
+
+def idle_calls(a: Analysis, window: int) -> Iterator[IdleCall]:
+    """Yield which function calls which while the GPU of a rank idles because the host is late."""
+    h, threads = a.t.host, a.t.launched_threads
+    python = a.t.of_kind(Kind.PYTHON)
+    python = python[np.isin(h.thread[python], threads)]
+    parent = np.full(len(python), -1, np.intp)
+    for thread in threads.tolist():
+        own = np.flatnonzero(h.thread[python] == thread)
+        above = parents(h.start[python[own]], h.end[python[own]])
+        parent[own[above >= 0]] = own[above[above >= 0]]
+    idle = sum(
+        (overlap(h.start[python], h.end[python], device.late_idle) for device in a.devices), np.zeros(len(python))
+    )
+    rows = np.flatnonzero((parent >= 0) & (idle > 0))
+    pairs = np.stack((h.name[python[parent[rows]]], h.name[python[rows]]), axis=1)
+    distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    groups = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1]) if len(rows) else []
+    for (caller, called), group in zip(distinct.tolist(), groups, strict=True):
+        here = rows[group]
+        by, what = frame(a.t.trace.strings[caller]), frame(a.t.trace.strings[called])
+        if by is not None and by.file and what is not None:
+            longest = int(python[here[np.argmax(idle[here])]])
+            place = a.t.location(int(h.start[longest]), int(h.end[longest]), a.t.trace.strings[called])
+            yield IdleCall(by, what.function, len(here), float(idle[here].sum()) / max(window, 1), place)
 
 
 def frames_of(analyses: Iterable[Analysis]) -> Iterator[Frame]:

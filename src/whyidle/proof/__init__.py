@@ -14,7 +14,7 @@ from whyidle.lint.source import Source
 from whyidle.measure import Measured
 from whyidle.model.evidence import Run
 from whyidle.model.finding import Finding, Report, Severity
-from whyidle.proof import rule, settings, sites, waits
+from whyidle.proof import calls, rule, settings, sites, waits
 from whyidle.proof.recording import Recording
 from whyidle.proof.spots import Spots
 from whyidle.proof.waits import Suspect
@@ -37,13 +37,14 @@ def weighed(
     recording = Recording(run, measured, report)
     spots = Spots(sources)
     suspects = [Suspect(finding, spots.of(finding.locations[0])) for finding in findings]
-    rules = Counter(suspect.finding.rule for suspect in suspects)
+    settings_of = Counter(suspect.finding.rule for suspect in suspects if not suspect.kinds)
     by_frames = waits.weigh(suspects, recording)
     return tuple(
         settings.weigh(suspect, recording)
+        or calls.weigh(suspect, recording)
         or framed
         or sites.weigh(suspect, recording)
-        or rule.weigh(suspect, recording, alone=rules[suspect.finding.rule] == 1)
+        or rule.weigh(suspect, recording, alone=settings_of[suspect.finding.rule] == 1)
         for suspect, framed in zip(suspects, by_frames, strict=True)
     )
 
@@ -72,7 +73,8 @@ def against(found: Report, weighed_: Sequence[Finding], run: Report) -> Report:
     clear = tuple(one for one in weighed_ if one.evidence == "cleared")
     kept.sort(key=lambda one: (one.evidence != "confirmed", ORDER.index(one.severity), -(one.lost_share or 0.0)))
     sure = sum(one.evidence == "confirmed" for one in kept)
-    said = f"A run of it confirms {sure} of {len(weighed_)} and clears {len(clear)}." if weighed_ else ""
+    of_them = "1 finding" if len(weighed_) == 1 else f"{len(weighed_):,} findings"
+    said = f"Of {of_them} the run confirms {sure:,} and clears {len(clear):,}." if weighed_ else ""
     warnings = found.warnings if run.judged else (*found.warnings, f"the run says little: {run.summary.verdict}")
     summary = replace(found.summary, verdict=" ".join(filter(None, (found.summary.verdict, said))))
     return replace(found, summary=summary, findings=tuple(kept), cleared=clear, warnings=warnings)

@@ -21,7 +21,7 @@ UNSEEN = 0.001  # of the time: less than that has no digits (judgement)
 # The measured losses that findings of a rule would be, where several rules share what is measured: alternatives, of
 # which the first name has to be there, and what is lost is their sum.
 LOSSES: Mapping[str, tuple[Names, ...]] = {
-    "sync.scalar_read": (("sync_scalar_lost_share", "sync_readback_lost_share"),),
+    "sync.scalar_read": (("sync_scalar_lost_share", "sync_readback_lost_share", "d2h_exposed_share"),),
     "sync.data_dependent": (("sync_data_dependent_lost_share",),),
     "sync.grad_clip": (("sync_grad_clip_lost_share",),),
     "sync.framework": (("sync_framework_lost_share",),),
@@ -29,12 +29,21 @@ LOSSES: Mapping[str, tuple[Names, ...]] = {
     "transfer.pageable_h2d": (("h2d_exposed_share", "sync_upload_lost_share", "idle_h2d_prep_share"),),
     "transfer.h2d_in_step": (("h2d_small_lost_share", "h2d_small_exposed_share"),),
     "input.workers_zero": (("idle_loader_zero_share",), ("lost_data_zero_share",)),
+    "input.worker_startup": (("lost_data_first_share",),),
 }
 # The same of everything else that a DataLoader can hold up: in a trace, or in the log of a whole run.
 INPUT: tuple[Names, ...] = (
     ("idle_data_wait_share",),
     ("lost_data_zero_share", "lost_data_workers_share", "lost_data_first_share"),
 )
+
+# What lines of a rule cost besides the waits of the host: the GPU copies, or the host works.
+BESIDE: Mapping[str, Names] = {
+    "sync.scalar_read": ("d2h_exposed_share",),
+    "sync.logging_metrics": ("idle_logging_share",),
+    "transfer.pageable_h2d": ("h2d_exposed_share", "idle_h2d_prep_share"),
+    "transfer.h2d_in_step": ("h2d_small_exposed_share", "h2d_small_lost_share"),
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,10 @@ class Recording:
         ways = LOSSES.get(rule, INPUT if rule.startswith("input.") else ())
         told = (names for names in ways if names[0] in self.m)
         return max((sum(self.m.get(name, 0.0) for name in names) for names in told), default=None)
+
+    def beside(self, rule: str) -> float:
+        """Return what lines of a rule cost besides waits, which no frame ties to a line."""
+        return sum(self.m.get(name, 0.0) for name in BESIDE.get(rule, ()))
 
     def seconds(self, share: float) -> float | None:
         """Return what a share of the time is of each step."""

@@ -7,6 +7,15 @@ from whyidle.proof.recording import Recording, cleared, confirmed, unseen
 from whyidle.proof.settings import loader_of
 from whyidle.proof.waits import LIKELY, SURE, Suspect
 
+# Rules whose loss has one cause, which the finding names. Of the others a line is one cause of several.
+ONE_CAUSE = frozenset({
+    "input.workers_zero", "input.workers_too_few", "input.batch_granularity", "input.worker_startup",
+    "transfer.pageable_h2d", "compute.channels_last", "compute.cudnn_autotune", "compute.fp32_no_tensorcore",
+    "compute.zero_grad_fill", "compute.recompute", "compile.not_used", "host.optimizer_loop", "host.debugger_overhead",
+    "dist.accumulation_sync", "pause.checkpoint_sync",
+})  # fmt: skip
+# What comes now and then: a few traced steps may hold none of it.
+NOW_AND_THEN = frozenset({"input.worker_startup", "pause.checkpoint_sync", "pause.evaluation", "pause.startup"})
 SHOWS = "with_stack=True or `whyidle run` would show whether here"
 
 
@@ -19,7 +28,7 @@ def weigh(suspect: Suspect, recording: Recording, *, alone: bool) -> Finding:
     finding, rule = suspect.finding, suspect.finding.rule
     found, loss = recording.found(rule), recording.loss(rule)
     known = loader_of(suspect, recording) is not None
-    if found is not None and found.lost_share is not None and not suspect.kinds and (alone or known):
+    if found is not None and found.lost_share and not suspect.kinds and rule in ONE_CAUSE and (alone or known):
         what = "this loader is the one" if known else "no other line does so"
         seen = f"the run loses {recording.per_step(found.lost_share)} to {rule}, and {what}"
         sure = min(found.confidence, SURE if known else LIKELY)
@@ -28,12 +37,17 @@ def weigh(suspect: Suspect, recording: Recording, *, alone: bool) -> Finding:
         return unseen(finding, "the run that was recorded used no GPU")
     if not recording.report.judged:
         return unseen(finding, "the run could not be judged")
+    if rule in NOW_AND_THEN and "step log" not in recording.report.run.levels:
+        return unseen(finding, "a few traced steps need not hold what comes now and then; `whyidle run` would show it")
     if loss is not None and loss >= LOW:
         return unseen(finding, f"the run loses {recording.per_step(loss)} to such waits; {where(suspect, recording)}")
     if loss is not None:
         return cleared(finding, recording, f"the GPU idles {recording.per_step(loss)} in all such waits", loss)
     if found is None and recording.asked(rule):
         return cleared(finding, recording, f"{rule} was asked of the run and found no loss of {LOW:.0%} of the time")
+    if found is not None:
+        lost = "" if found.lost_share is None else f" and loses {recording.per_step(found.lost_share)} by it"
+        return unseen(finding, f"the run shows {rule}{lost}, but not which line brings it about")
     how = next((unknown.how for unknown in recording.report.unknown if unknown.rule == rule), "")
     return unseen(finding, f"not seen in this run{how and f'; to see it: {how}'}")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from whyidle.measure.stacks import Frame, StackedWait
-from whyidle.model.finding import Finding
+from whyidle.model.finding import LOW, Finding
 from whyidle.proof.recording import Recording, cleared, settled
 from whyidle.proof.spots import MODULE, Spot
 
@@ -20,12 +20,16 @@ NAMELESS: Mapping[str, frozenset[str]] = {
     "sync.scalar_read": frozenset({"scalar", "readback"}),
     "sync.data_dependent": frozenset({"data_dependent", "scalar"}),
     "sync.grad_clip": frozenset({"grad_clip", "scalar"}),
+    "sync.framework": frozenset(),  # which has a frame, and so has all that logs
+    "sync.logging_metrics": frozenset(),
 }
 # Calls that have a frame of their own: a wait without one is none of these.
 FRAMED = frozenset({
     "item", "tolist", "cpu", "numpy", "to", "cuda", "nonzero", "unique", "masked_select", "print", "synchronize",
     "clip_grad_norm_", "__format__",
 })  # fmt: skip
+# Calls that copy to the GPU; without one a line of such a rule is about how batches are made, and waits for nothing.
+COPIES = frozenset({"to", "cuda", "copy_", "tensor", "as_tensor", "from_numpy", "full", "ones", "zeros", "arange"})
 WRAPPERS = ("wrap", "decorate")  # in the names of frames that stand between a caller and what it calls
 SURE, LIKELY = 0.9, 0.7  # probability, judgement: the frame names the line; one of several lines
 
@@ -39,7 +43,10 @@ class Suspect:
 
     @property
     def kinds(self) -> frozenset[str]:
-        return KINDS.get(self.finding.rule.partition(".")[0], frozenset())
+        """Return the kinds of wait that the line can bring about; none where it is about a setting."""
+        family = self.finding.rule.partition(".")[0]
+        waits = family != "transfer" or bool(self.spot.names & COPIES)
+        return KINDS.get(family, frozenset()) if waits else frozenset()
 
     @property
     def where(self) -> str:
@@ -85,9 +92,11 @@ def nameless(wait: StackedWait, suspect: Suspect) -> bool:
     return wait.kind in kinds and not suspect.spot.names & FRAMED
 
 
-def of_waits(suspect: Suspect, waits: Sequence[tuple[StackedWait, int]], recording: Recording) -> Finding:
+def of_waits(suspect: Suspect, waits: Sequence[tuple[StackedWait, int]], recording: Recording) -> Finding | None:
     """Return the finding with what the waits at its line cost, its part of those that several lines share."""
     share = sum(wait.lost_share / lines for wait, lines in waits)
+    if share < LOW <= recording.beside(suspect.finding.rule):
+        return None
     most = max(lines for _, lines in waits)
     first = max((wait for wait, _ in waits), key=lambda wait: wait.lost_share)
     steps = [wait.per_step / lines for wait, lines in waits if wait.per_step is not None]
@@ -107,6 +116,8 @@ def of_none(suspect: Suspect, recording: Recording) -> Finding | None:
     """Return a finding cleared whose function ran and did not wait; of a line that runs rarely that says nothing."""
     ran = any(suspect.spot.inside(frame) for frame in recording.stacks.ran)
     if not ran or not suspect.kinds or suspect.finding.severity == "low":
+        return None
+    if recording.beside(suspect.finding.rule) >= LOW:
         return None
     return cleared(
         suspect.finding, recording, f"{suspect.where} runs in the recorded steps and does not wait here", 0.0

@@ -14,6 +14,7 @@ from whyidle.render.cleared import cleared
 from whyidle.render.excerpt import INDENT, excerpt
 from whyidle.render.lines import hang
 from whyidle.render.passages import STYLE, code
+from whyidle.render.passages import place as in_recording
 from whyidle.render.places import in_source, spot, spots
 from whyidle.render.words import clean, percent, plural, shorten
 
@@ -124,8 +125,9 @@ def _change(label: str, fix: Fix, width: int, everything: bool) -> Iterator[Text
 def _seen(finding: Finding, place: Location | None, width: int) -> Iterator[Text]:
     """Yield what shows it, and the other places that belong to it."""
     told = [clean(finding.seen)] if finding.seen else []
-    others = [other for other in finding.locations if other is not place]
+    others = [other for other in finding.locations if other is not place and other.line is not None]
     told += [f"with {spots(others)}"] if others else []
+    told += [in_recording(other) for other in finding.locations if other.line is None]
     if told:
         yield from hang(Text(f"{'':{INDENT}}{'seen':<6}  ", style="dim"), Text("; ".join(told)), width)
 

@@ -17,6 +17,7 @@ from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
 _USE_GPU = re.compile(r"^(use_)?(cuda|gpu|accel|mps)$")
+_COMPILED = "torch.compile("  # in the name of what was wrapped by it
 _LOGS = frozenset("debug info warning error critical log exception".split())
 _NETWORK_RESULTS = frozenset(
     "forward loss encode decode predict generate logits score embed sample log_prob render_loss get_value "
@@ -117,6 +118,14 @@ class Calls(Expressions):
     # Functions of the project
 
     def _enter(self, call: Call) -> tuple[bool, Value]:
+        before = self.frame.where
+        if _COMPILED in call.function.name:
+            self.be(compiled=True)
+        entered = self._enter_function(call)
+        self.frame.where = before
+        return entered
+
+    def _enter_function(self, call: Call) -> tuple[bool, Value]:
         function = call.function
         definition = function.define
         if function.kind == "function" and isinstance(definition, Definition):
@@ -124,11 +133,14 @@ class Calls(Expressions):
             return True, self.invoke(definition, call.args, call.keywords, call.node, bound)
         if function.kind == "class" and isinstance(definition, Definition):
             return True, self._construct(definition, call)
-        if function.kind in {"module", "instance"} and isinstance(definition, Definition):
+        if function.kind == "module" and isinstance(definition, Definition) and definition.kind == "function":
+            bound = function.items[0] if function.items else None
+            return True, _of_network(self.invoke(definition, call.args, call.keywords, call.node, bound), function)
+        if function.kind in {"module", "instance", "scaler"} and isinstance(definition, Definition):
             method = self.method(definition, "forward" if function.kind == "module" else "__call__")
             if method is not None:
                 result = self.invoke(method, call.args, call.keywords, call.node, function)
-                if function.kind == "instance":
+                if function.kind != "module":
                     return True, result
                 return True, _of_network(result, function)
         return False, UNKNOWN
@@ -194,6 +206,8 @@ class Calls(Expressions):
         receiver = call.receiver
         if receiver is None:
             return self._of_function(call)
+        if call.function.kind == "module" and call.method in (receiver.fields or {}):  # self.layer(x)
+            return _output(call.function if call.function.place == "device" else receiver)
         handler = {
             "tensor": self._of_tensor,
             "module": self._of_module,
@@ -411,7 +425,9 @@ class Calls(Expressions):
             inner = call.args[0]
             if inner.kind == "module":
                 return inner.but(name=f"{name}({inner.name})")
-            return Value("module", "assumed", name=name, define=inner.define if inner.kind == "function" else None)
+            if inner.kind == "function":  # torch.compile(self.step): what it is bound to is needed when it is called
+                return Value("module", "assumed", name=f"{name}({inner.name})", define=inner.define, items=inner.items)
+            return Value("module", "assumed", name=name)
         if name == "deepspeed.initialize":
             engine = Value("module", "device", name=name)
             return Value("plain", items=(engine, Value("optimizer", name=name), UNKNOWN, Value("scheduler", name=name)))

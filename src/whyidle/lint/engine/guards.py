@@ -107,6 +107,8 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         yes, no = split(test.operand, value)  # which is told of what stands behind the `not`
+        if yes.guard == "data":  # a value of this step either way, and what is tested for is the exception
+            return yes, no
         return no, yes
     if isinstance(test, ast.BoolOp):
         return _several(test, value)
@@ -127,7 +129,9 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
     if value.known:
         return (ALWAYS, RARELY) if value.constant else (RARELY, ALWAYS)
     if value.on_device or value.on_host:
-        return Condition("data"), Condition()
+        if "isfinite" in text:
+            return ALWAYS, Condition("error")
+        return Condition("error" if "isnan" in text or "isinf" in text else "data"), ALWAYS
     return _unknown(test, value, text, name)
 
 

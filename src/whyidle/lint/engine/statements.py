@@ -65,7 +65,9 @@ class Statements(Calls):
         kept = len(self.job.events)
         yes, _ = split(node, self._quiet(node))
         del self.job.events[kept:]
-        return Value("counter", every=yes.every) if yes.every != 1 else value
+        if yes.every != 1:
+            return Value("counter", every=yes.every)
+        return Value("counter", every=0) if yes.guard == "rare" else value
 
     def _quiet(self, node: ast.expr) -> Value:
         see, self.see = self.see, lambda event, job: None
@@ -329,6 +331,10 @@ class Statements(Calls):
         for one in within(node.body):
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
                 env[one.id] = env[one.id].but(known=False, constant=None)
+            elif isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Attribute):
+                value = self.evaluate(one.target)
+                if value.known:
+                    self.bind(one.target, value.but(known=False, constant=None))
 
     def taken(self, over: Value, outer: Where, inside: Where) -> None:
         """Note of a loader that a loop goes over it."""
@@ -502,6 +508,8 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -
             where = replace(where, no_grad=True)
         elif name in {"torch.compile", "compile"} or name.endswith(".compile"):
             where = replace(where, compiled=True)
+        elif name.endswith(("compiler.disable", "_dynamo.disable")):
+            where = replace(where, compiled=False)
         elif knowledge.AUTOCAST.search(name):
             where = replace(where, autocast=True)
     return where

@@ -1,0 +1,73 @@
+"""What stands around a node in its source: loops, conditions, the function; and what names are bound to in there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+Bindings: TypeAlias = Mapping[str, Sequence[ast.expr]]
+
+
+def around(tree: ast.AST, node: ast.AST) -> list[ast.AST]:
+    """Return the nodes that hold a node, outermost first, without itself; empty where it is not in the tree."""
+    line = getattr(node, "lineno", 0)
+    for child in ast.iter_child_nodes(tree):
+        if child is node:
+            return [tree]
+        first = getattr(child, "lineno", None)
+        if first is None or first <= line <= (getattr(child, "end_lineno", None) or first) or _decorated(child, line):
+            path = around(child, node)
+            if path:
+                return [tree, *path]
+    return []
+
+
+def _decorated(node: ast.AST, line: int) -> bool:
+    """Say whether a line is one of a function's or class's decorators, which stand before its first line."""
+    return any(one.lineno <= line for one in getattr(node, "decorator_list", ())) and line < getattr(node, "lineno", 0)
+
+
+def function_of(path: Sequence[ast.AST]) -> ast.AST:
+    """Return the innermost function of what stands around a node, or the module."""
+    return next((node for node in reversed(path) if isinstance(node, FUNCTIONS)), path[0])
+
+
+def condition(path: Sequence[ast.AST]) -> str:
+    """Return the condition that stands next around a node, as the source spells it; "" where none does.
+
+    `if __name__ == "__main__"` is none.
+    """
+    for node, inner in zip(reversed(path), (None, *reversed(path)), strict=False):
+        if isinstance(node, ast.If | ast.IfExp) and "__name__" not in (text := ast.unparse(node.test)):
+            otherwise = isinstance(node, ast.If) and inner in node.orelse
+            return f"not ({text})" if otherwise else text
+        if isinstance(node, ast.ExceptHandler):
+            return ast.unparse(node.type) if node.type is not None else "an error"
+        if isinstance(node, ast.Match):
+            return ast.unparse(node.subject)
+    return ""
+
+
+def names_in(target: ast.AST) -> Iterator[str]:
+    """Yield the names of an expression."""
+    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def bindings(function: ast.AST) -> Bindings:
+    """Return what each name is bound to in a function, by assignments and by what loops go over."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            bound = [(target, node.value) for target in node.targets]
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            bound = [(node.target, node.value)]
+        elif isinstance(node, ast.For | ast.comprehension):
+            bound = [(node.target, node.iter)]
+        else:
+            continue
+        for target, value in bound:
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(value)
+    return found
