@@ -290,7 +290,7 @@ def gathered_in(code: str) -> tuple[Repair | None, str, str]:
     """Return the repair of the first read that is appended, the program and what the repair makes of it."""
     text = HEAD + LOOP + dedent(code)
     program = source(text)
-    read = call(program.tree, ".append").args[0]
+    read = call(program.tree, ".append" if "right" not in code else "right.append").args[0]
     repair = gathered(read, program)
     return repair, text, text if repair is None else made(text, *repair.changes)
 
