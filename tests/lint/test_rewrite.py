@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from tests.lint.pointed import call, expression, made, refused, statement
-from whyidle.lint.repair import Import, Insert, Remove, Repair, Replace, SetArguments, Unwrap, Wrap
+from whyidle.lint.repair import Import, Insert, Remove, Repair, Replace, SetArguments, Wrap
 from whyidle.lint.rewrite import rewrite
 
 
@@ -93,14 +93,6 @@ def test_a_place_that_python_tells_wrong_is_left_alone() -> None:
     for node in wrong[1:]:
         done = rewrite(text, [Repair((Replace(node, "total"),), safe=True)])
         assert done.skipped or "total" in ast.unparse(ast.parse(done.text))
-
-
-def test_a_part_stays_of_an_expression() -> None:
-    text = "x = torch.zeros(\n    n,  # rows\n).to(device)\n"
-    tree = ast.parse(text)
-    move, factory = call(tree, ".to"), call(tree, "zeros")
-    changes = (Unwrap(move, factory), SetArguments(factory, {"device": "device"}))
-    assert made(text, *changes) == "x = torch.zeros(\n    n,  # rows\n    device=device,\n)\n"
 
 
 @pytest.mark.parametrize(
