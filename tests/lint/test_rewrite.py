@@ -78,6 +78,8 @@ def test_an_argument_with_a_comment_of_its_own_stays() -> None:
         ("t = loss.item()\n", "loss.item()", "a + b", "t = a + b\n"),
         ("f(loss.item(), k=loss.item())\n", "loss.item()", "a + b", "f(a + b, k=loss.item())\n"),
         ("f(loss.item())\n", "loss.item()", "a, b", "f((a, b))\n"),
+        ("x = {'a': loss.item()}\n", "loss.item()", "4", "x = {'a': 4}\n"),
+        ("loss.item().real\n", "loss.item()", "4", "(4).real\n"),
         ("loss.item()()\n", "loss.item()", "a or b", "(a or b)()\n"),
         ("print(f'é {loss.item():.3f} ß')\n", "loss.item()", "total", "print(f'é {total:.3f} ß')\n"),
     ],

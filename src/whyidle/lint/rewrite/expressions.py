@@ -24,6 +24,8 @@ def replaced(text: Text, change: Replace) -> Splice:
     except SyntaxError:
         raise Refused("what should stand there is no expression") from None
     bare = isinstance(new, _ATOMS) or (not isinstance(new, _LOOSE) and _alone(text, change.node))
+    if isinstance(new, ast.Constant) and not isinstance(text.parent(change.node), ast.Attribute):
+        bare = True
     return narrowed(start, text.text[start:end], change.code if bare else f"({change.code})")
 
 
