@@ -109,7 +109,7 @@ def fixed(
             skipped += [(by_repair[id(repair)], str(refused)) for repair in made.applied]
             break
         applied += [by_repair[id(repair)] for repair in made.applied]
-        new = parsed(data, source.path, source.name, source.module)
+        new = parsed(data, source.path, source.name)
         assert isinstance(new, Source), new  # `rewrite` gives Python
         source = new
         found = [one for one in again(source) if one.source is source]
