@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -44,16 +44,16 @@ def ask(checks: Iterable[type[Check]], source: Source, project: Project) -> list
 
     def see(event: Event, job: Job) -> None:
         for check in watching.get(type(event), ()):
-            found.extend(_found(check, check.see(event, job), event.source, event.via))
+            for hit in check.see(event, job):
+                called = next((place for place, call in event.via if call is hit.node), event.source)
+                found.append(Found(type(check), hit, hit.source or called, event.via))
 
     job = follow(source, project, see)
+    places: dict[int, Event] = {}
     for check in asked:
-        found.extend(_found(check, check.end(job), source))
+        for hit in check.end(job):
+            places = places or {id(event.node): event for event in job.events}
+            event = places.get(id(hit.node))  # which tells the file, where it is another than the job's own
+            place = hit.source or (event.source if event is not None else source)
+            found.append(Found(type(check), hit, place, event.via if event is not None else ()))
     return found
-
-
-def _found(
-    check: Check, hits: Iterable[Hit], source: Source, via: tuple[tuple[Source, ast.Call], ...] = ()
-) -> Iterator[Found]:
-    for hit in hits:
-        yield Found(type(check), hit, hit.source or source, via)

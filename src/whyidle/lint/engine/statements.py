@@ -9,7 +9,7 @@ from typing import cast
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
-from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, split
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, makes_once, split
 from whyidle.lint.engine.guess import TEXT, named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
@@ -240,6 +240,8 @@ class Statements(Calls):
         where = self.frame.where
         if isinstance(node.body[-1], ast.Break) and where.phase == "step" and not (where.inner or where.micro):
             yes = yes.both(RARELY)  # what leaves the loop over steps runs once
+        if makes_once(node):
+            yes = yes.both(RARELY)
         if fails(node.body):
             yes = yes.both(Condition("error"))
         if node.orelse and fails(node.orelse):
