@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from whyidle.lint.events import Event
-from whyidle.lint.repair import Repair, Replace
+from whyidle.lint.repairs.accumulate import accumulated
 from whyidle.lint.rules.sync import nearby
 from whyidle.lint.rules.sync.drain import Fix
 
@@ -22,49 +22,45 @@ def rarely(event: Event, tensor: ast.expr) -> Fix:
     statement, spelled = event.statement, ast.unparse(tensor)
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
         return _summed(event, statement, spelled)
-    test = f"{nearby.counter(event)} % 100 == 0"
     if event.where.work == "eval":
         return Fix(
             "keep the values on the GPU and read them once, after the loop",
             f"values.append({_detached(spelled)})\n# after the loop:\ntotal = torch.stack(values).sum().item()",
         )
-    if isinstance(statement, ast.Expr | ast.Assert):
-        return Fix("read it every hundred steps", f"if {test}:\n    {_first_line(statement)}", risk=_RISK)
     if isinstance(statement, ast.If | ast.While):
         return Fix(
             "look every hundred steps",
-            f"if {test} and {ast.unparse(statement.test)}:\n    ...",
+            f"if {nearby.counter(event)} % 100 == 0 and {ast.unparse(statement.test)}:\n    ...",
             risk="what goes wrong is noticed up to a hundred steps later",
         )
-    return Fix(
-        "keep it on the GPU and read it where it is shown, every hundred steps",
-        f"value = {_detached(spelled)}\nif {test}:\n    print(value.item())",
-        risk=_RISK,
-    )
+    if isinstance(statement, ast.Assign) and statement.value is event.node:
+        name = ast.unparse(statement.targets[0])
+        return Fix(
+            "keep it on the GPU and read it where it is shown, every hundred steps",
+            f"{name} = {_detached(spelled)}\nif {nearby.counter(event)} % 100 == 0:\n    print({name}.item())",
+            risk=_RISK,
+        )
+    return seldom(event)
+
+
+def seldom(event: Event) -> Fix:
+    """Return how to do a whole statement every hundred steps."""
+    first = ast.unparse(event.statement).splitlines()[0]
+    code = f"if {nearby.counter(event)} % 100 == 0:\n    {first}"
+    return Fix("read it every hundred steps", code, risk=_RISK)
 
 
 def _summed(event: Event, statement: ast.AugAssign, spelled: str) -> Fix:
     total = ast.unparse(statement.target)
     kept = ast.unparse(statement.value).replace(ast.unparse(event.node), _detached(spelled))
-    repair = None
-    if isinstance(event.node, ast.Call) and isinstance(statement.target, ast.Name):
-        repair = Repair(
-            (Replace(event.node, _detached(spelled)),),
-            safe=False,
-            note=f"`{total}` becomes a tensor, summed in its own precision: read it with .item() where it is shown",
-        )
+    repair = accumulated(event.node, event.source) if isinstance(event.node, ast.Call) else None
     return Fix(
-        "add it up on the GPU and read the sum where it is shown",
-        f"{total} += {kept}  # stays on the GPU\n# where it is shown: {total}.item()",
+        "add it up on the GPU and read the sum where it is used",
+        f"{total} += {kept}  # stays on the GPU\n# where it is used: {total}.item()",
         repair,
-        "the sum has the tensor's precision, not Python's",
+        "" if repair is not None and repair.safe else "the sum has the tensor's precision, not Python's",
     )
 
 
 def _detached(spelled: str) -> str:
     return spelled if spelled.endswith((".detach()", ".data")) else f"{spelled}.detach()"
-
-
-def _first_line(statement: ast.stmt) -> str:
-    lines = ast.unparse(statement).splitlines()
-    return lines[0] if lines else ""

@@ -9,8 +9,9 @@ from dataclasses import replace
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.often import rhythm
 from whyidle.lint.rules.sync import nearby
-from whyidle.lint.rules.sync.drain import LIKELY, RUNS_DRY, Fix, certainty, drains, how_often, quoted
+from whyidle.lint.rules.sync.drain import LIKELY, RUNS_DRY, Fix, certainty, drains, quoted
 from whyidle.lint.rules.sync.elsewhere import Elsewhere, gathering
 from whyidle.lint.rules.sync.on_host import feeds_metric, is_metric
 
@@ -91,7 +92,7 @@ class LoggingMetrics(Check):
         source, call = found
         does = f"{quoted(call)} meets all ranks and reads the result back"
         effect = f"each rank waits for the slowest one, and {RUNS_DRY}"
-        for hit in drains(event, job, does, _rarely(event), sure=LIKELY, effect=effect):
+        for hit in drains(event, job, does, _every_hundred(ast.unparse(call), "step"), sure=LIKELY, effect=effect):
             if source is job.source:
                 yield replace(hit, node=call, source=None)
             else:
@@ -255,7 +256,7 @@ def _trains(event: Event) -> bool:
 def _plainly(found: Iterator[Hit], event: Called, effect: str) -> Iterator[Hit]:
     """Yield what works on the CPU in these words even where the copy that feeds it stands just before."""
     for hit in found:
-        yield replace(hit, message=f"{quoted(event.node)} works on the CPU {how_often(event)}: {effect}.")
+        yield replace(hit, message=f"{quoted(event.node)} works on the CPU {rhythm(event)}: {effect}.")
 
 
 def _on_each_rank(event: Called) -> bool:
@@ -265,9 +266,12 @@ def _on_each_rank(event: Called) -> bool:
 
 
 def _rarely(event: Called) -> Fix:
-    first = ast.unparse(event.statement).splitlines()[0]
+    return _every_hundred(ast.unparse(event.statement).splitlines()[0], nearby.counter(event))
+
+
+def _every_hundred(code: str, counter: str) -> Fix:
     return Fix(
         "do it every hundred steps, or once per epoch",
-        f"if {nearby.counter(event)} % 100 == 0:\n    {first}",
+        f"if {counter} % 100 == 0:\n    {code}",
         risk="the value that is shown is that of every hundredth step",
     )

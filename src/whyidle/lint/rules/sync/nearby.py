@@ -112,23 +112,9 @@ def counter(event: Event) -> str:
     if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call):
         name = getattr(loop.iter.func, "id", "")
         first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
-        if isinstance(first, ast.Name) and name in {"enumerate", "range", "trange"}:
+        if isinstance(first, ast.Name) and first.id != "_" and name in {"enumerate", "range", "trange"}:
             return first.id
     return "step"
-
-
-def condition(event: Event) -> str:
-    """Return the innermost condition that a line stands behind, as the source spells it; "" for a long one."""
-    below: ast.AST = event.node
-    for above in outwards(event.node, event.source):
-        if isinstance(above, _FUNCTIONS):
-            break
-        if isinstance(above, ast.If) and below is not above.test:
-            text = ast.unparse(above.test)
-            usual = below in above.body
-            return (f"`{text}`" if usual else f"`not ({text})`") if len(text) <= 40 else ""
-        below = above
-    return ""
 
 
 def acts(event: Event) -> bool:
