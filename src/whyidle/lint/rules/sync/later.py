@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from whyidle.lint.events import Event
+from whyidle.lint.repair import Replace
 from whyidle.lint.repairs.accumulate import accumulated
 from whyidle.lint.rules.sync import nearby
 from whyidle.lint.rules.sync.drain import Fix
@@ -52,8 +53,10 @@ def seldom(event: Event) -> Fix:
 
 def _summed(event: Event, statement: ast.AugAssign, spelled: str) -> Fix:
     total = ast.unparse(statement.target)
-    kept = ast.unparse(statement.value).replace(ast.unparse(event.node), _detached(spelled))
     repair = accumulated(event.node, event.source) if isinstance(event.node, ast.Call) else None
+    changes = repair.changes if repair is not None else ()
+    codes = [change.code for change in changes if isinstance(change, Replace) and change.node is event.node]
+    kept = ast.unparse(statement.value).replace(ast.unparse(event.node), (codes or [_detached(spelled)])[0])
     return Fix(
         "add it up on the GPU and read the sum where it is used",
         f"{total} += {kept}  # stays on the GPU\n# where it is used: {total}.item()",

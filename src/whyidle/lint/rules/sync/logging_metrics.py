@@ -94,7 +94,7 @@ class LoggingMetrics(Check):
         effect = f"each rank waits for the slowest one, and {RUNS_DRY}"
         for hit in drains(event, job, does, _every_hundred(ast.unparse(call), "step"), sure=LIKELY, effect=effect):
             if source is job.source:
-                yield replace(hit, node=call, source=None)
+                yield replace(hit, node=call, source=job.source)
             else:
                 yield from self._elsewhere.at_call([replace(hit, node=call, source=source)], event, job)
 
@@ -164,6 +164,29 @@ def train(model, loader, optimizer, device="cuda"):
         optimizer.zero_grad()
         accuracy.update(logits, y)
         print(accuracy.compute())  # !
+""",
+        ),
+        Invalid(
+            "Lightning meets all ranks for the log of each step",
+            """\
+import lightning as L
+import torch
+
+class Net(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 2)
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        loss = torch.nn.functional.cross_entropy(self.layer(x), y)
+        self.log("train_loss", loss, prog_bar=True, sync_dist=True)  # !
+        self.log("epoch_loss", loss, on_step=False, on_epoch=True, sync_dist=True)
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        x, y = batch
+        self.log("val_loss", torch.nn.functional.cross_entropy(self.layer(x), y), sync_dist=True)
 """,
         ),
         Valid(
