@@ -7,6 +7,7 @@ import ast
 from whyidle.lint.events import Event
 from whyidle.lint.repair import Replace
 from whyidle.lint.repairs.accumulate import accumulated
+from whyidle.lint.repairs.gather import gathered
 from whyidle.lint.rules.sync import nearby
 from whyidle.lint.rules.sync.drain import Fix
 
@@ -23,6 +24,9 @@ def rarely(event: Event, tensor: ast.expr) -> Fix:
     statement, spelled = event.statement, ast.unparse(tensor)
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
         return _summed(event, statement, spelled)
+    if isinstance(statement, ast.Expr) and _appends(statement.value, event.node):
+        assert isinstance(statement.value, ast.Call)
+        return _listed(event, statement.value, spelled)
     if event.where.work == "eval":
         return Fix(
             "keep the values on the GPU and read them once, after the loop",
@@ -51,6 +55,11 @@ def seldom(event: Event) -> Fix:
     return Fix("read it every hundred steps", code, risk=_RISK)
 
 
+def _appends(value: ast.expr, read: ast.AST) -> bool:
+    """Say whether it is `values.append(loss.item())`."""
+    return isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".append") and read in value.args
+
+
 def _summed(event: Event, statement: ast.AugAssign, spelled: str) -> Fix:
     total = ast.unparse(statement.target)
     repair = accumulated(event.node, event.source) if isinstance(event.node, ast.Call) else None
@@ -62,6 +71,16 @@ def _summed(event: Event, statement: ast.AugAssign, spelled: str) -> Fix:
         f"{total} += {kept}  # stays on the GPU\n# where it is used: {total}.item()",
         repair,
         "" if repair is not None and repair.safe else "the sum has the tensor's precision, not Python's",
+    )
+
+
+def _listed(event: Event, append: ast.Call, spelled: str) -> Fix:
+    values = ast.unparse(append.func).removesuffix(".append")
+    return Fix(
+        "leave the values on the GPU and read them when they are used",
+        f"{values}.append({_detached(spelled)})  # stays on the GPU\n"
+        f"# where they are used: [float(value) for value in {values}]",
+        gathered(event.node, event.source) if isinstance(event.node, ast.expr) else None,
     )
 
 
