@@ -134,3 +134,60 @@ def test_of_a_sum_the_fix_shows_what_the_repair_does(tmp_path: Path) -> None:
     (one,) = found(code + "    print(total)\n", tmp_path)
     assert one.hit.repair is not None
     assert one.hit.change.splitlines()[0] == "total += loss.detach().double()  # stays on the GPU"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "if i % 100 == 0 and loss.item() > 3:\n    raise ValueError",
+        "key = x.shape\nif key not in meter:\n    meter[key] = loss.item()",
+        "stop = i == 5000\nif stop or meter.interrupted:\n    print(loss.item())",
+        "a = loss.is_xpu and loss.numel() > 1",
+        "for name in sorted(meter):\n    print(name, float(meter[name].shape[0]))",
+    ],
+)
+def test_what_runs_rarely_or_is_known_to_the_host_is_nothing(after: str, tmp_path: Path) -> None:
+    assert found(job(after=after), tmp_path) == []
+
+
+def test_a_counter_of_the_loop_is_no_constant_in_it(tmp_path: Path) -> None:
+    code = job(after="tick += 1\nif tick == 0:\n    print(loss.item())\nif tick != 0:\n    print(loss.item())")
+    (one,) = found(code.replace("    model = model", "    tick = 0\n    model = model"), tmp_path)
+    assert one.hit.node.lineno == 14
+
+
+def test_reads_after_all_epochs_over_one_collected_batch_are_not_in_each_step(tmp_path: Path) -> None:
+    code = (
+        "import torch\n"
+        "def train(policy, loader, optimizer, updates, log):\n"
+        "    policy = policy.cuda()\n"
+        "    batches = iter(loader)\n"
+        "    for update in range(updates):\n"
+        "        x = next(batches).cuda()\n"
+        "        for epoch in range(4):\n"
+        "            for start in range(0, 512, 64):\n"
+        "                loss = policy(x[start : start + 64]).mean()\n"
+        "                loss.backward()\n"
+        "                optimizer.step()\n"
+        "                clipped = loss.item()\n"
+        "        log(loss.item(), clipped)\n"
+    )
+    assert [one.hit.node.lineno for one in found(code, tmp_path)] == [12]
+
+
+def test_a_batch_that_a_function_moves_in_place_is_on_the_accelerator(tmp_path: Path) -> None:
+    helper = "def batch_to_device(batch, device):\n    for k, v in batch.items():\n        batch[k] = v.to(device)\n"
+    code = (
+        "import torch\n"
+        "from helper import batch_to_device\n"
+        "def train(model, loader, optimizer):\n"
+        "    device = torch.device('cuda')\n"
+        "    for batch in loader:\n"
+        "        batch_to_device(batch, device)\n"
+        "        tokens = (batch['labels'] != -100).sum()\n"
+        "        loss = model(batch)\n"
+        "        loss.backward()\n"
+        "        optimizer.step()\n"
+        "        print(tokens.item())\n"
+    )
+    assert [one.hit.node.lineno for one in found(code, tmp_path, helper=helper)] == [11]
