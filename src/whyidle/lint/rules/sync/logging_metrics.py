@@ -27,6 +27,8 @@ _OBJECTS = frozenset(
         "detectron2.utils.comm.all_gather",
     }
 )
+_READS = frozenset({".item", ".tolist", "float"})
+_CALLS = _HEAVY | _MEDIA | _OBJECTS | {".compute", ".cpu", ".log"}
 
 
 class LoggingMetrics(Check):
@@ -59,9 +61,12 @@ class LoggingMetrics(Check):
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or not _trains(event):
             return
-        yield from self._gathered(event, job)
-        name, call = event.name, quoted(event.node)
-        fix = _rarely(event)
+        name = event.name
+        if name in _READS:
+            yield from self._gathered(event, job)
+        if name not in _CALLS and not is_metric(event):
+            return
+        call, fix = quoted(event.node), _rarely(event)
         if name == ".compute" and event.receiver is not None and event.receiver.kind == "metric":
             yield from drains(event, job, f"{call} works a metric out and reads it back", fix, sure=LIKELY)
         elif name in _HEAVY or name in _MEDIA:
@@ -84,8 +89,6 @@ class LoggingMetrics(Check):
 
     def _gathered(self, event: Called, job: Job) -> Iterator[Hit]:
         """Yield the call of a function that meets all ranks and then reads."""
-        if event.name not in {".item", ".tolist", "float"}:
-            return
         found = gathering(event)
         if found is None:
             return
