@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.job import Job, LoaderUse
-from whyidle.lint.repair import Repair, SetArguments
+from whyidle.lint.job import Job
+from whyidle.lint.repairs.arguments import loader
 from whyidle.lint.rules.input.loaders import built_each_time, endless, setting
 
 
@@ -40,6 +41,9 @@ class WorkerStartup(Check):
                 continue
             if self._changes_dataset(job):
                 continue
+            kept = loader(use.call.node, {"persistent_workers": "True"})
+            if kept is not None:
+                kept = replace(kept, note=f"{kept.note}; from the second epoch on other random numbers are drawn")
             yield Hit(
                 use.call.node,
                 f"Without `persistent_workers` {self._who(workers.number)} again in each epoch, and the GPU waits for "
@@ -51,7 +55,7 @@ class WorkerStartup(Check):
                 change="persistent_workers=True",
                 effort="argument",
                 risk="workers keep the dataset as it was when they started, and the memory that they hold",
-                repair=self._repair(use),
+                repair=kept,
             )
 
     @staticmethod
@@ -66,13 +70,6 @@ class WorkerStartup(Check):
             and (call.receiver.kind == "dataset" or call.receiver_text.rpartition(".")[2].endswith(("dataset", "_set")))
             for call in job.calls(".set_epoch")
         )
-
-    @staticmethod
-    def _repair(use: LoaderUse) -> Repair | None:
-        if use.call.spread:
-            return None
-        note = "from the second epoch on shuffling and augmentations draw other random numbers"
-        return Repair((SetArguments(use.call.node, {"persistent_workers": "True"}),), safe=False, note=note)
 
     cases = (
         Invalid(

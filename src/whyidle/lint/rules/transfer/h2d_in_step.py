@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.repair import Repair, Replace
+from whyidle.lint.often import rhythm
+from whyidle.lint.repair import Change, Repair, Replace, SetArguments
+from whyidle.lint.repairs.factories import filled, on_device
 from whyidle.lint.rules.loops import conditional, innermost, kept, stored_names
 from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target, to_where_another_is
 from whyidle.model.finding import Severity
@@ -67,7 +68,7 @@ class H2dInStep(Check):
             made = plain or (event.name == "torch.tensor" and event.where.phase == "step")
             copied = made and device is not None and reaches_device(event, "device", device)
         if copied and _often_enough(event, device):
-            yield self._hit(event, "makes a tensor of Python data", self._number(event), plain)
+            yield self._hit(event, "makes a tensor of Python data", filled(event.node), plain)
 
     def _moved(self, event: Called) -> Iterator[Hit]:
         """Look at `torch.arange(n).to(device)`: a tensor that was made on the CPU just before."""
@@ -87,7 +88,7 @@ class H2dInStep(Check):
         if to_where_another_is(event) and event.where.phase != "maybe" and not (maker or receiver.on_host):
             return
         what = f"makes a CPU tensor by `{ast.unparse(maker.func)}`" if maker is not None else "takes a CPU tensor"
-        yield self._hit(event, what, self._on_device(event, maker) if maker is not None else None, True)
+        yield self._hit(event, what, on_device(event.node), True)
 
     @staticmethod
     def _fresh(event: Called, moved: ast.expr) -> bool:
@@ -101,16 +102,13 @@ class H2dInStep(Check):
 
     def _hit(self, event: Called, what: str, repair: Repair | None, sure: bool) -> Hit:
         severity, confidence = _grade(event, sure)
-        when = "each time that this runs" if event.where.phase == "maybe" else "in each step"
-        if event.where.guard == "flag":
-            when = "in each step where this setting is on"
         in_vain = is_asynchronous(event) and event.name in {".to", ".cuda"}
         vain = " (`non_blocking` needs pinned memory)" if in_vain else ""
         title, change = self._fix(event, repair)
         return Hit(
             event.node,
-            f"`{_short(event.node)}` {what} and copies it to the GPU {when}: the CPU waits for the copy{vain}, and "
-            "the GPU runs dry.",
+            f"`{_short(event.node)}` {what} and copies it to the GPU {rhythm(event)}: the CPU waits for the "
+            f"copy{vain}, and the GPU runs dry.",
             severity,
             confidence,
             source=event.source,
@@ -125,9 +123,7 @@ class H2dInStep(Check):
         """Return what to do, and code to paste."""
         code = ast.unparse(event.node)
         if repair is not None:
-            changed = repair.changes[0]
-            assert isinstance(changed, Replace)
-            return "make it on the device", changed.code
+            return "make it on the device", next(filter(None, map(_code, repair.changes)))
         if _made_by(event) in DATA:
             return "pin it and let the copy run beside the CPU, or let a DataLoader do so", (
                 f"{ast.unparse(event.node.func.value)}.pin_memory().to(device, non_blocking=True)"
@@ -143,46 +139,6 @@ class H2dInStep(Check):
             "torch.full((), number, device=device)  # a single number: the GPU fills it\n"
             "torch.tensor(numbers).pin_memory().to(device, non_blocking=True)  # several"
         )
-
-    @staticmethod
-    def _number(event: Called) -> Repair | None:
-        """Return how to make a tensor of a single number without a copy: the GPU fills it."""
-        node = event.node
-        if event.name != "torch.tensor" or not node.args or not _is_number(node.args[0]):
-            return None
-        if any(keyword.arg not in {"device", "dtype"} for keyword in node.keywords) or len(node.args) > 1:
-            return None
-        func = ast.Attribute(node.func.value, "full") if isinstance(node.func, ast.Attribute) else None
-        if func is None:
-            return None
-        full = ast.Call(func, [ast.Tuple([], ast.Load()), node.args[0]], node.keywords)
-        return Repair((Replace(node, ast.unparse(full)),), safe=True)
-
-    @staticmethod
-    def _on_device(event: Called, maker: ast.Call) -> Repair | None:
-        """Return how to make a tensor where it is used: the maker gets the device, the move goes."""
-        device = target(event)
-        code = ast.unparse(device) if device is not None else '"cuda"'
-        extra = [key for key in event.node.keywords if key.arg not in {"device", "non_blocking"}]
-        made = maker.func.attr if isinstance(maker.func, ast.Attribute) else ""
-        several_lines = event.node.lineno != event.node.end_lineno  # whose comments would be lost
-        if several_lines or extra or len(event.node.args) > 1 or made not in FILLING | ROUNDING | {"tensor"}:
-            return None
-        if any(keyword.arg in {"device", "generator", "pin_memory"} for keyword in maker.keywords):
-            return None
-        func = event.node.func
-        assert isinstance(func, ast.Attribute)
-        changed = copy.deepcopy(func.value)
-        inner = _maker(changed)
-        assert inner is not None
-        inner.keywords.append(ast.keyword("device", ast.parse(code, mode="eval").body))
-        direct = func.value is maker
-        whole = not any(isinstance(n, ast.Constant) and isinstance(n.value, float) for n in ast.walk(maker))
-        if made == "tensor":
-            return None  # the copy stays
-        safe = direct and made in FILLING and (made != "arange" or whole)
-        note = "" if safe else "numbers differ in their last digits, random ones altogether"
-        return Repair((Replace(event.node, ast.unparse(changed)),), safe=safe, note=note)
 
     cases = (
         Invalid(
@@ -362,6 +318,16 @@ def _often_enough(event: Called, device: ast.expr | None) -> bool:
     return function not in {"", "__init__"} and (function.endswith(PER_STEP) or of_a_tensor)
 
 
+def _code(change: Change) -> str:
+    """Return what stands in the place of a maker after a change; "" for a change of something else."""
+    if isinstance(change, Replace):
+        return change.code
+    if not isinstance(change, SetArguments):
+        return ""
+    given = [ast.keyword(name, ast.parse(code, mode="eval").body) for name, code in change.arguments.items()]
+    return ast.unparse(ast.Call(change.call.func, change.call.args, [*change.call.keywords, *given]))
+
+
 def _is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in {"self", "args", "cfg", "config", "opt", "accelerator"}
 
@@ -410,14 +376,6 @@ def _is_empty(maker: ast.Call) -> bool:
     if isinstance(first, ast.Constant):
         return first.value == 0 and getattr(maker.func, "attr", "") not in COPYING | {"full", "arange"}
     return isinstance(first, ast.List | ast.Tuple) and not first.elts
-
-
-def _is_number(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp):
-        return _is_number(node.operand)
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in {"float", "int", "len"}
-    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
 
 
 def _short(node: ast.Call) -> str:
