@@ -75,8 +75,9 @@ class Traits:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._doubtful: dict[tuple[str, int], Module] = {}  # questions asked or answered within a circle of calls
-        self._circular = False
+        self._open: set[tuple[Question, int]] = set()  # questions that are being answered
+        self._circular = False  # one of these was asked again meanwhile
+        self._again = 0
 
     def trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether there is a backward pass or an optimizer's step, here or in a function called from here."""
@@ -93,24 +94,20 @@ class Traits:
     def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
         key = (question, id(block))
         if key in module.asked:
-            self._circular = self._circular or key in self._doubtful
             return bool(module.asked[key])
-        ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
+        if key in self._open:  # functions that call each other in a circle
+            self._circular = True
+            return False
+        self._open.add(key)
         before, self._circular = self._circular, False
-        first = not self._doubtful
-        module.asked[key] = False  # for functions that call each other in a circle
-        self._doubtful[key] = module
-        answer = module.asked[key] = ask(block, module)
-        if answer or not self._circular:
-            del self._doubtful[key]
-        self._circular = before or (self._circular and not answer)
-        if first:  # what was answered no in a circle may be yes when it is asked by itself
-            self._doubtful.pop(key, None)
-            for other, asked in self._doubtful.items():
-                del asked.asked[other]
-            self._doubtful.clear()
-            self._circular = False
-        return answer
+        ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
+        result = ask(block, module)
+        self._open.discard(key)
+        self._again += self._circular
+        if result or not self._circular or not self._open or self._again > _MOST:
+            module.asked[key] = result  # a no within a circle may be a yes once the circle is closed
+        self._circular = before or (self._circular and bool(self._open))
+        return result
 
     def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         calls, _ = self.parts(block, module)
@@ -180,4 +177,5 @@ class Traits:
                 yield from module.by_method(function.attr)[:1]
 
 
+_MOST = 2000  # answers that are sought again because of circles
 _COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything
