@@ -12,16 +12,10 @@ from whyidle.lint.often import rhythm
 from whyidle.lint.repair import Change, Repair, Replace, SetArguments
 from whyidle.lint.repairs.factories import filled, on_device
 from whyidle.lint.rules.loops import conditional, innermost, kept, stored_names
+from whyidle.lint.rules.transfer.makers import COPYING, DATA, FILLING, MAKERS, ROUNDING, is_empty, made_by, maker_of
 from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target, to_where_another_is
 from whyidle.model.finding import Severity
 
-# Makers of tensors that take a `device`; what the first three copy comes from Python or numpy.
-COPYING = frozenset({"tensor", "as_tensor", "asarray"})
-FILLING = frozenset({"zeros", "ones", "full", "empty", "arange", "eye"})
-ROUNDING = frozenset({"linspace", "logspace", "rand", "randn", "randint", "randperm", "normal"})
-MAKERS = COPYING | FILLING | ROUNDING
-LEGACY = frozenset({"Tensor", "FloatTensor", "LongTensor", "IntTensor", "BoolTensor", "DoubleTensor"})
-DATA = frozenset({"from_numpy", "frombuffer", "stack", "cat"})  # more likely a batch than a constant
 PER_STEP = ("forward", "training_step", "loss", "train_step", "__call__")
 
 
@@ -76,12 +70,14 @@ class H2dInStep(Check):
         receiver = event.receiver
         if not isinstance(func, ast.Attribute) or receiver is None or receiver.is_batch or receiver.on_device:
             return
-        if isinstance(receiver.node, ast.Call) and _is_empty(receiver.node):
+        if isinstance(receiver.node, ast.Call) and is_empty(receiver.node):
             return
         if receiver.pinned or "pin_memory" in ast.unparse(func.value):
             return  # on purpose; another check looks at that
-        maker = _maker(func.value)
-        if maker is None and not (receiver.on_host and self._fresh(event, func.value)):
+        maker = maker_of(func.value)
+        if maker is not func.value and not receiver.on_host:
+            return  # what else it was computed from may be on the GPU
+        if maker is None and not self._fresh(event, func.value):
             return
         if not _often_enough(event, target(event)):
             return
@@ -94,7 +90,7 @@ class H2dInStep(Check):
     def _fresh(event: Called, moved: ast.expr) -> bool:
         """Say whether what is moved was made by a function of torch's in the same loop, or just here."""
         made = event.receiver.name if event.receiver is not None else ""
-        if not made.startswith("torch.") or made.rpartition(".")[2] not in MAKERS | {"from_numpy", "frombuffer"}:
+        if not made.startswith("torch.") or made.rpartition(".")[2] not in MAKERS | DATA:
             return False
         loop = innermost(event.node, event.source)
         names = {ast.unparse(node) for node in ast.walk(moved) if isinstance(node, ast.Name | ast.Attribute)}
@@ -121,20 +117,22 @@ class H2dInStep(Check):
     @staticmethod
     def _fix(event: Called, repair: Repair | None) -> tuple[str, str]:
         """Return what to do, and code to paste."""
-        code = ast.unparse(event.node)
         if repair is not None:
             return "make it on the device", next(filter(None, map(_code, repair.changes)))
-        if _made_by(event) in DATA:
-            return "pin it and let the copy run beside the CPU, or let a DataLoader do so", (
-                f"{ast.unparse(event.node.func.value)}.pin_memory().to(device, non_blocking=True)"
-                if isinstance(event.node.func, ast.Attribute)
-                else code
-            )
-        names = [node for node in ast.walk(event.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-        if all(node.id in {"torch", "self", "device"} or node.id.endswith("device") for node in names):
-            return "make it once: before the loop, or as a buffer of the module", (
-                f'self.register_buffer("constant", {code}, persistent=False)  # in __init__'
-            )
+        moved = event.node.func.value if isinstance(event.node.func, ast.Attribute) else event.node
+        maker = maker_of(moved) or event.node
+        if made_by(event) in DATA:
+            code = f"{ast.unparse(moved)}.pin_memory().to(device, non_blocking=True)"
+            return "pin it and let the copy run beside the CPU, or let a DataLoader do so", code
+        if getattr(maker.func, "attr", "") in FILLING | ROUNDING:
+            device = target(event)
+            given = ast.keyword("device", device if device is not None else ast.Constant("cuda"))
+            code = ast.unparse(ast.Call(maker.func, maker.args, [*maker.keywords, given]))
+            return "make it on the device", code
+        if maker.args and not any(isinstance(node, ast.Name) for node in ast.walk(maker.args[0])):
+            data = ast.unparse(maker.args[0])
+            code = f'self.register_buffer("constant", torch.tensor({data}), persistent=False)  # in __init__'
+            return "make it once: before the loop, or as a buffer of the module", code
         return "do without the copy, or let it run beside the CPU", (
             "torch.full((), number, device=device)  # a single number: the GPU fills it\n"
             "torch.tensor(numbers).pin_memory().to(device, non_blocking=True)  # several"
@@ -340,42 +338,8 @@ def _grade(event: Called, sure: bool) -> tuple[Severity, float]:
     if where.update or where.guard or unseen or conditional(event.node, event.source):
         return "low", 0.7 if sure else 0.5
     func = event.node.func
-    moved = event.name in {".to", ".cuda"} and isinstance(func, ast.Attribute) and _maker(func.value) is None
-    return ("low", 0.7) if moved or _made_by(event) in DATA or not sure else ("medium", 0.9)
-
-
-def _made_by(event: Called) -> str:
-    """Return the name of the function of torch's that made what is moved."""
-    func = event.node.func
-    maker = _maker(func.value) if isinstance(func, ast.Attribute) else None
-    if maker is not None and isinstance(maker.func, ast.Attribute):
-        return maker.func.attr
-    return event.receiver.name.rpartition(".")[2] if event.receiver is not None else ""
-
-
-def _maker(node: ast.expr) -> ast.Call | None:
-    """Return the call that makes the tensor that an expression is computed from: `torch.arange(n)` of `2 * ... + 1`."""
-    if isinstance(node, ast.Call):
-        func = node.func
-        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in {"torch", "th"}:
-            if func.attr in COPYING | FILLING | ROUNDING | LEGACY | DATA:
-                moved = any(keyword.arg == "device" for keyword in node.keywords)
-                return None if moved or func.attr in {"stack", "cat"} or _is_empty(node) else node
-            return next((made for made in map(_maker, node.args) if made is not None), None)
-        return _maker(func.value) if isinstance(func, ast.Attribute) else None
-    if isinstance(node, ast.BinOp):  # of the two sides one may be on the device: then the other has to be, too
-        return _maker(node.left) or _maker(node.right)
-    if isinstance(node, ast.UnaryOp):
-        return _maker(node.operand)
-    return _maker(node.value) if isinstance(node, ast.Subscript) else None
-
-
-def _is_empty(maker: ast.Call) -> bool:
-    """Say whether a tensor has no values, so that nothing is copied: `torch.empty(0)`, `torch.tensor([])`."""
-    first = maker.args[0] if maker.args else None
-    if isinstance(first, ast.Constant):
-        return first.value == 0 and getattr(maker.func, "attr", "") not in COPYING | {"full", "arange"}
-    return isinstance(first, ast.List | ast.Tuple) and not first.elts
+    moved = event.name in {".to", ".cuda"} and isinstance(func, ast.Attribute) and maker_of(func.value) is None
+    return ("low", 0.7) if moved or made_by(event) in DATA or not sure else ("medium", 0.9)
 
 
 def _short(node: ast.Call) -> str:
