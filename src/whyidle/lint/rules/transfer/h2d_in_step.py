@@ -13,7 +13,7 @@ from whyidle.lint.repair import Change, Repair, Replace, SetArguments
 from whyidle.lint.repairs.factories import filled, on_device
 from whyidle.lint.rules.loops import conditional, innermost, kept, stored_names
 from whyidle.lint.rules.transfer.makers import COPYING, DATA, FILLING, MAKERS, ROUNDING, is_empty, made_by, maker_of
-from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target, to_where_another_is
+from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target
 from whyidle.model.finding import Severity
 
 PER_STEP = ("forward", "training_step", "loss", "train_step", "__call__")
@@ -80,8 +80,6 @@ class H2dInStep(Check):
         if maker is None and not self._fresh(event, func.value):
             return
         if not _often_enough(event, target(event)):
-            return
-        if to_where_another_is(event) and event.where.phase != "maybe" and not (maker or receiver.on_host):
             return
         what = f"makes a CPU tensor by `{ast.unparse(maker.func)}`" if maker is not None else "takes a CPU tensor"
         yield self._hit(event, what, on_device(event.node), True)
