@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import function_around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.often import rhythm
@@ -52,7 +53,7 @@ class H2dInStep(Check):
     def _copied(self, event: Called) -> Iterator[Hit]:
         """Look at `torch.tensor(data, device=...)`: data of Python that is copied to where a device says."""
         data = event.argument(0, "data")
-        if data is None or data.has_device_tensor or data.kind == "tensor":
+        if data is None or data.has_device_tensor or data.kind == "tensor" or is_empty(event.node):
             return
         plain = data.kind == "plain"
         device = next((keyword.value for keyword in event.node.keywords if keyword.arg == "device"), None)
@@ -305,13 +306,23 @@ def train(rows, model, opt):
 def _often_enough(event: Called, device: ast.expr | None) -> bool:
     """Say whether a line can be expected to run each step: it is seen to, or it stands in a function that says so."""
     where = event.where
-    if where.environment or (kept(event.statement) and conditional(event.node, event.source)):
+    skipped = conditional(event.node, event.source)
+    if where.environment or (kept(event.statement) and skipped):
         return False  # observations and actions have to be copied; what is kept is made once
     if where.phase == "step":
         return True
     function = where.function.rpartition(".")[2]
+    if skipped or function in {"", "__init__"} or isinstance(event.statement, ast.Assert):
+        return False
     of_a_tensor = isinstance(device, ast.Attribute) and device.attr == "device" and not _is_own(device.value)
-    return function not in {"", "__init__"} and (function.endswith(PER_STEP) or of_a_tensor)
+    return function.endswith(PER_STEP) or of_a_tensor
+
+
+def _seen(event: Called) -> bool:
+    """Say whether a loop or a step is seen that leads here, not just the code of a model that somebody calls."""
+    first = function_around(*event.via[0]) if event.via else None
+    entry = event.where.function.rpartition(".")[2] if not event.via else first.name if first is not None else ""
+    return entry not in {"forward", "__call__"}
 
 
 def _code(change: Change) -> str:
@@ -332,8 +343,7 @@ def _grade(event: Called, sure: bool) -> tuple[Severity, float]:
     where = event.where
     if not where.hot:
         return "low", 0.5
-    unseen = where.function.endswith(("forward", "__call__")) and not event.via
-    if where.update or where.guard or unseen or conditional(event.node, event.source):
+    if where.update or where.guard or not _seen(event) or conditional(event.node, event.source):
         return "low", 0.7 if sure else 0.5
     func = event.node.func
     moved = event.name in {".to", ".cuda"} and isinstance(func, ast.Attribute) and maker_of(func.value) is None

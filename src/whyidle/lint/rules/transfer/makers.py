@@ -45,5 +45,5 @@ def is_empty(maker: ast.Call) -> bool:
     """Say whether a tensor has no values, so that nothing is copied: `torch.empty(0)`, `torch.tensor([])`."""
     first = maker.args[0] if maker.args else None
     if isinstance(first, ast.Constant):
-        return first.value == 0 and getattr(maker.func, "attr", "") not in COPYING | {"full", "arange"}
+        return first.value == 0 and getattr(maker.func, "attr", "") not in COPYING | {"full", "arange", "new_tensor"}
     return isinstance(first, ast.List | ast.Tuple) and not first.elts
