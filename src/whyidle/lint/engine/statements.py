@@ -256,11 +256,21 @@ class Statements(Calls):
             if knowledge.NO_GRAD.search(name):
                 self.be(no_grad=True)
             elif knowledge.AUTOCAST.search(name):
-                self.be(autocast=True)
+                self.be(autocast=not self._is_off(item.context_expr))
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, value)
         self._keeping(node.body)
         self.frame.where = before
+
+    def _is_off(self, node: ast.expr) -> bool:
+        """Say whether a context is made with enabled=False."""
+        for keyword in node.keywords if isinstance(node, ast.Call) else ():
+            if keyword.arg == "enabled":
+                kept = len(self.job.events)
+                value = self._quiet(keyword.value)
+                del self.job.events[kept:]
+                return value.known and not value.constant
+        return False
 
     def _keeping(self, body: Sequence[ast.stmt]) -> None:
         self.body(body)
@@ -464,7 +474,6 @@ class Statements(Calls):
                 self.frame.where = Where()
                 self.invoke(start, (), {}, None, made)
                 self.frame.where = before
-            self.loosen(owner, fields)
         is_network = self.derives(owner, knowledge.MODULE_BASES)
         return Value("module" if is_network else "instance", define=owner, fields=self.fields[key], name=owner.qualname)
 
@@ -519,7 +528,7 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -
         elif name.endswith(("compiler.disable", "_dynamo.disable")):
             where = replace(where, compiled=False)
         elif knowledge.AUTOCAST.search(name):
-            where = replace(where, autocast=True)
+            where = replace(where, autocast="enabled=False" not in ast.unparse(decorator).replace(" ", ""))
     return where
 
 

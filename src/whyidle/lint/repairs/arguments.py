@@ -1,4 +1,4 @@
-"""Arguments that let a call go on at once or do less: of copies, of loaders, of `zero_grad`."""
+"""Arguments that let a copy go on beside the program, and those of loaders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 from collections.abc import Mapping
 
 from whyidle.lint.repair import Change, Repair, Replace, SetArguments
-from whyidle.lint.source import Source
 
 # Of DataLoader, in the order in which they may be given without a name.
 _LOADER = (
@@ -50,18 +49,6 @@ def loader(build: ast.Call, arguments: Mapping[str, str]) -> Repair | None:
     if "persistent_workers" in arguments:
         notes.append(_PERSISTENT)
     return Repair(tuple(changes), safe=not notes, note="; ".join(notes))
-
-
-def gradients_to_none(call: ast.Call, source: Source) -> Repair | None:
-    """Return the repair that lets `zero_grad` forget gradients rather than fill them, as it does by itself."""
-    changes: tuple[Change, ...] = (SetArguments(call, {}, drop=("set_to_none",)),)
-    if _is_spread(call):
-        return None
-    if call.args:
-        changes = (Replace(call, f"{ast.unparse(call.func)}()"),)
-    reads = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(source.tree))
-    note = "a parameter that took no part in a step has no gradient then: the optimizer leaves it as it is"
-    return Repair(changes, safe=not reads, note=note + (", and code that reads .grad finds None" if reads else ""))
 
 
 def _is_spread(call: ast.Call) -> bool:

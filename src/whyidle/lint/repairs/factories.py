@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from whyidle.lint.repair import Change, Repair, Replace, SetArguments, Unwrap
+from whyidle.lint.repair import Repair, Replace
 
 _SAME = {"zeros", "ones", "full", "empty", "eye", "arange"}
 _RANDOM = {"rand", "randn", "randint", "randperm"}
@@ -33,16 +33,29 @@ def on_device(move: ast.Call) -> Repair | None:
         word.arg in {"device", "pin_memory", "out", "generator", "requires_grad"} for word in made.keywords
     ):
         return None
+    if move.lineno != move.end_lineno:  # whose comments would be lost
+        return None
     name = made.func.attr if isinstance(made.func, ast.Attribute) else ""
-    unwrap = Unwrap(move, move.func.value)
     if name in {"tensor", "as_tensor"}:
-        filled = _filled(made, device)
-        return None if filled is None else Repair((unwrap, filled), safe=True)
-    changes: tuple[Change, ...] = (unwrap, SetArguments(made, {"device": device}))
+        number = _filled(made, device)
+        return None if number is None else Repair((Replace(move, _instead(move.func.value, made, number)),), safe=True)
+    word = ast.keyword("device", ast.parse(device, mode="eval").body)
+    there = ast.Call(made.func, made.args, [*made.keywords, word])
+    change = Replace(move, _instead(move.func.value, made, there))
     if name in _RANDOM:
-        return Repair(changes, safe=False, note="random numbers come from the GPU's generator: others than before")
+        return Repair((change,), safe=False, note="random numbers come from the GPU's generator: others than before")
     exact = name != "arange" or _counts(made)
-    return Repair(changes, safe=exact, note="" if exact else "numbers with a fraction may differ in their last digit")
+    return Repair((change,), safe=exact, note="" if exact else "numbers with a fraction may differ in their last digit")
+
+
+def _instead(whole: ast.expr, made: ast.Call, other: ast.Call) -> str:
+    """Return the code of an expression in which another call stands for the one that makes the tensor."""
+    if whole is made:
+        return _spelled(other)
+    assert isinstance(whole, ast.Call)
+    assert isinstance(whole.func, ast.Attribute)
+    rest = ast.Call(ast.Name("_"), whole.args, whole.keywords)
+    return f"{_instead(whole.func.value, made, other)}.{whole.func.attr}{_spelled(rest)[1:]}"
 
 
 def filled(made: ast.Call) -> Repair | None:
@@ -50,11 +63,11 @@ def filled(made: ast.Call) -> Repair | None:
     device = next((word.value for word in made.keywords if word.arg == "device"), None)
     if device is None or _factory(made) is None:
         return None
-    change = _filled(made, ast.unparse(device))
-    return None if change is None else Repair((change,), safe=True)
+    number = _filled(made, ast.unparse(device))
+    return None if number is None else Repair((Replace(made, _spelled(number)),), safe=True)
 
 
-def _filled(made: ast.Call, device: str) -> Replace | None:
+def _filled(made: ast.Call, device: str) -> ast.Call | None:
     """Return what makes a tensor of one number without a copy; None where it holds more, or who knows what."""
     assert isinstance(made.func, ast.Attribute)
     if made.func.attr not in {"tensor", "as_tensor"} or len(made.args) != 1 or not _is_literal(made.args[0]):
@@ -62,8 +75,8 @@ def _filled(made: ast.Call, device: str) -> Replace | None:
     others = [word for word in made.keywords if word.arg != "device"]
     if any(word.arg not in {"dtype", "requires_grad"} for word in others):
         return None
-    words = [f"{word.arg}={ast.unparse(word.value)}" for word in others] + [f"device={device}"]
-    return Replace(made, f"{ast.unparse(made.func.value)}.full((), {ast.unparse(made.args[0])}, {', '.join(words)})")
+    words = [*others, ast.keyword("device", ast.parse(device, mode="eval").body)]
+    return ast.Call(ast.Attribute(made.func.value, "full"), [ast.Tuple([], ast.Load()), made.args[0]], words)
 
 
 def _is_literal(node: ast.expr) -> bool:
@@ -102,11 +115,8 @@ def _device(move: ast.Call) -> str | None:
 
 def _spelled(node: ast.expr) -> str:
     """Return the code of an expression, with double quotes around a text, as most people write it."""
-    match node:
-        case ast.Constant(value=str(text)) if text.isprintable() and not {'"', "\\"} & set(text):
-            return f'"{text}"'
-        case _:
-            return ast.unparse(node)
+    code = ast.unparse(node)
+    return code.replace("'", '"') if '"' not in code and "\\" not in code else code
 
 
 def _counts(made: ast.Call) -> bool:

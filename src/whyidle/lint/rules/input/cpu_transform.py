@@ -51,8 +51,8 @@ class CpuTransform(Check):
     def _hit(call: ast.Call, source: Source) -> Hit:
         return Hit(
             call,
-            f"`{ast.unparse(call.func)}(...)` tokenizes texts while a batch is made, again in each epoch: the GPU waits "
-            "where that takes longer than a step.",
+            f"`{ast.unparse(call.func)}(...)` tokenizes texts while a batch is made, again in each epoch: the GPU "
+            "waits where that takes longer than a step.",
             "low",
             0.5,
             source=source,

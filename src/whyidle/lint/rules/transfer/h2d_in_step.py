@@ -10,7 +10,7 @@ from whyidle.lint.enclosing import function_around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.often import rhythm
-from whyidle.lint.repair import Change, Repair, Replace, SetArguments
+from whyidle.lint.repair import Repair, Replace
 from whyidle.lint.repairs.factories import filled, on_device
 from whyidle.lint.rules.loops import conditional, innermost, kept, stored_names
 from whyidle.lint.rules.transfer.makers import COPYING, DATA, FILLING, MAKERS, ROUNDING, is_empty, made_by, maker_of
@@ -117,7 +117,9 @@ class H2dInStep(Check):
     def _fix(event: Called, repair: Repair | None) -> tuple[str, str]:
         """Return what to do, and code to paste."""
         if repair is not None:
-            return "make it on the device", next(filter(None, map(_code, repair.changes)))
+            changed = repair.changes[0]
+            assert isinstance(changed, Replace)
+            return "make it on the device", changed.code
         moved = event.node.func.value if isinstance(event.node.func, ast.Attribute) else event.node
         maker = maker_of(moved) or event.node
         if made_by(event) in DATA:
@@ -323,16 +325,6 @@ def _seen(event: Called) -> bool:
     first = function_around(*event.via[0]) if event.via else None
     entry = event.where.function.rpartition(".")[2] if not event.via else first.name if first is not None else ""
     return entry not in {"forward", "__call__"}
-
-
-def _code(change: Change) -> str:
-    """Return what stands in the place of a maker after a change; "" for a change of something else."""
-    if isinstance(change, Replace):
-        return change.code
-    if not isinstance(change, SetArguments):
-        return ""
-    given = [ast.keyword(name, ast.parse(code, mode="eval").body) for name, code in change.arguments.items()]
-    return ast.unparse(ast.Call(change.call.func, change.call.args, [*change.call.keywords, *given]))
 
 
 def _is_own(node: ast.expr) -> bool:
