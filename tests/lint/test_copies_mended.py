@@ -6,6 +6,7 @@ import ast
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from tests.lint.pointed import call, made
 from whyidle.lint.repairs.arguments import loader, non_blocking
@@ -81,3 +82,19 @@ def test_a_tensor_of_one_number_is_made_without_a_copy(number: str) -> None:
     assert torch.equal(old, new)
     assert old.dtype == new.dtype
     assert old.shape == new.shape
+
+
+def orders(**workers: object) -> list[list[int]]:
+    """Return the order of a shuffled dataset in each of two epochs."""
+    torch.manual_seed(0)
+    numbers = TensorDataset(torch.arange(8))
+    shuffled = DataLoader(numbers, batch_size=8, shuffle=True, **workers)  # type: ignore[arg-type]
+    return [next(batch.tolist() for (batch,) in shuffled) for _ in range(2)]
+
+
+def test_workers_keep_the_order_of_samples_but_not_when_they_stay() -> None:
+    alone, working = orders(), orders(num_workers=1)
+    staying = orders(num_workers=1, persistent_workers=True)
+    assert working == alone
+    assert staying[0] == alone[0]
+    assert staying[1] != alone[1], "then keeping the workers is safe, and the repair may say so"

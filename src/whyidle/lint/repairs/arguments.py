@@ -15,7 +15,10 @@ _WORKERS = (
     "random augmentations draw from a generator of each worker, so their numbers change; the dataset is copied to each "
     "worker, and what a worker changes in it stays there"
 )
-_PERSISTENT = "workers keep their copy of the dataset from epoch to epoch: a change made to it in between is not seen"
+_PERSISTENT = (
+    "workers keep their copy of the dataset from epoch to epoch: a change made to it in between is not seen; from the "
+    "second epoch on shuffling and augmentations draw other random numbers"
+)
 
 
 def non_blocking(copy: ast.Call) -> Repair | None:

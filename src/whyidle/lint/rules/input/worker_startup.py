@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job
@@ -41,9 +40,6 @@ class WorkerStartup(Check):
                 continue
             if self._changes_dataset(job):
                 continue
-            kept = loader(use.call.node, {"persistent_workers": "True"})
-            if kept is not None:
-                kept = replace(kept, note=f"{kept.note}; from the second epoch on other random numbers are drawn")
             yield Hit(
                 use.call.node,
                 f"Without `persistent_workers` {self._who(workers.number)} again in each epoch, and the GPU waits for "
@@ -55,7 +51,7 @@ class WorkerStartup(Check):
                 change="persistent_workers=True",
                 effort="argument",
                 risk="workers keep the dataset as it was when they started, and the memory that they hold",
-                repair=kept,
+                repair=loader(use.call.node, {"persistent_workers": "True"}),
             )
 
     @staticmethod
