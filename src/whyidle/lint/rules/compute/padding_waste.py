@@ -11,6 +11,7 @@ from whyidle.lint.job import Job
 
 _MAKES = {"torch.zeros", "torch.ones", "torch.full", "torch.empty", "numpy.zeros", "numpy.ones", "numpy.full"}
 _FEEDS = re.compile(r"torch\.utils\.data|\bDataset\b")
+_LIMIT = re.compile(r"(^|[._])(max_seq_len(gth)?|max_len|seq_len(gth)?|block_size|max_source_length|cutoff_len)$")
 _LONG = 256  # tokens: below it the padding of a batch is small beside what each step costs anyway
 
 
@@ -35,7 +36,7 @@ class PaddingWaste(Check):
     sees = (Called,)
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
-        if not isinstance(event, Called) or event.where.guard or "torch.compile" in event.source.text:
+        if not isinstance(event, Called) or not event.where.often or "torch.compile" in event.source.text:
             return
         if event.name in _MAKES and _pads_rows(event):
             length = ast.unparse(_size(event.node)[1])
@@ -195,4 +196,4 @@ def _tokenizes_to_limit(event: Called) -> bool:
     if length is None:
         return True
     limit = event.keywords["max_length"].constant
-    return isinstance(limit, int) and limit >= _LONG
+    return limit >= _LONG if isinstance(limit, int) else bool(_LIMIT.search(ast.unparse(length)))
