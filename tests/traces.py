@@ -18,14 +18,15 @@ US = 1000
 class Recording:
     """Collects events; `trace()` sorts them into columns as the reader would."""
 
-    host: list[tuple[int, int, Kind, str, str, int, str, str, str]] = field(default_factory=list)
+    host: list[tuple[int, int, Kind, str, str, int, str, str, str, str]] = field(default_factory=list)
     device: list[tuple[int, int, Kind, str, int, int, int, int, float, int, str, str, int, int]] = field(
         default_factory=list
     )
     correlation: int = 0
 
-    def slice(self, kind, name, start, end, thread=MAIN, correlation=-1, shapes="", types="", arguments=""):
-        self.host.append((int(start * US), int(end * US), kind, name, thread, correlation, shapes, types, arguments))
+    def slice(self, kind, name, start, end, thread=MAIN, correlation=-1, shapes="", types="", arguments="", stack=""):
+        told = (shapes, types, arguments, stack)
+        self.host.append((int(start * US), int(end * US), kind, name, thread, correlation, *told))
         return self
 
     def op(self, name, start, end, thread=MAIN, **more):
@@ -86,10 +87,10 @@ class Recording:
 
         host = sorted(self.host, key=lambda row: (row[0], -row[1]))
         device = sorted(self.device, key=lambda row: row[0])
-        columns = [list(column) for column in zip(*host, strict=True)] or [[] for _ in range(9)]
-        columns[3], *columns[6:] = ([code(text) for text in columns[i]] for i in (3, 6, 7, 8))
+        columns = [list(column) for column in zip(*host, strict=True)] or [[] for _ in range(10)]
+        columns[3], *columns[6:] = ([code(text) for text in columns[i]] for i in (3, 6, 7, 8, 9))
         columns[4] = [threads.setdefault(thread, len(threads)) for thread in columns[4]]
-        types = (np.int64, np.int64, np.uint8, np.int32, np.int32, np.int64, np.int32, np.int32, np.int32)
+        types = (np.int64, np.int64, np.uint8, np.int32, np.int32, np.int64, *(np.int32,) * 4)
         host_slices = HostSlices(*(np.array(c, t) for c, t in zip(columns, types, strict=True)))
         columns = [list(column) for column in zip(*device, strict=True)] or [[] for _ in range(14)]
         columns[3], columns[10], columns[11] = ([code(text) for text in columns[i]] for i in (3, 10, 11))

@@ -300,6 +300,39 @@ class TestWatchedLines:
         assert other.evidence != "confirmed"
 
 
+class TestRealTraces:
+    """A public pair of 2021 with call stacks: one script, with and without workers."""
+
+    NAME = "resnet50_profiler_api.py"  # its copies are at line 44, its loop at 42
+
+    def told(self, corpus: Path, workers: int) -> dict[str, Finding]:
+        lines = {22: "loader = DataLoader(data, num_workers=n)", 42: "for batch in loader:"}
+        lines |= {44: "    x, y = batch[0].to(device), batch[1].to(device)", 45: "    total += loss(x, y).item()"}
+        text = "".join(f"{lines.get(number, '')}\n" for number in range(1, 46))
+        rules = {"input.workers_zero": 22, "transfer.pageable_h2d": 44, "sync.scalar_read": 45}
+        places = {rule: Location(self.NAME, line, 5) for rule, line in rules.items()}
+        findings = [Finding(rule, "medium", 0.7, "", None, locations=(place,)) for rule, place in places.items()]
+        run = load([corpus / "kineto" / f"resnet50_num_workers_{workers}"])
+        found = told(run, *findings, sources=(source(text, self.NAME, f"/home/me/{self.NAME}"),))
+        return {one.rule: one for one in found}
+
+    def test_without_workers_the_loader_is_confirmed(self, corpus: Path) -> None:
+        found = self.told(corpus, 0)
+        loader, copy, read = (
+            found[rule] for rule in ("input.workers_zero", "transfer.pageable_h2d", "sync.scalar_read")
+        )
+        assert (loader.evidence, loader.severity) == ("confirmed", "high")
+        assert (copy.evidence, copy.severity) == ("confirmed", "low")
+        assert read.evidence == "cleared"
+
+    def test_with_workers_it_is_cleared_and_the_copies_cost_more(self, corpus: Path) -> None:
+        found = self.told(corpus, 4)
+        assert found["input.workers_zero"].evidence == "cleared"
+        copy = found["transfer.pageable_h2d"]
+        assert (copy.evidence, copy.severity) == ("confirmed", "medium")
+        assert "waits here 2 times per step" in copy.seen
+
+
 class TestRules:
     """What the run as a whole says, where nothing is known of the line."""
 

@@ -123,15 +123,9 @@ def test_a_folder_in_place_of_a_file_cannot_be_read(here: Path) -> None:
 # Names
 
 
-def test_names_of_modules_start_below_where_the_user_stands(here: Path) -> None:
-    put("models/net.py", "my-project/tools/train.py", "pkg/__init__.py")
-    files, _ = files_in([here])
-    assert {file.name: file.module for file in files} == {
-        "models/net.py": "models.net",
-        "my-project/tools/train.py": "tools.train",
-        "pkg/__init__.py": "pkg.__init__",
-    }
-    assert root_of(here / "models") == here
+def test_the_root_is_where_the_user_stands(here: Path) -> None:
+    put("models/net.py")
+    assert root_of(here / "models") == root_of(here / "models" / "net.py") == here
 
 
 def test_a_project_elsewhere_has_its_own_root(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

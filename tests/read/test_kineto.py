@@ -102,6 +102,13 @@ def test_arguments_of_2021(read):
     assert host[0][4:] == ("7/7", -1, "[[1,2]]", '["float"]')
 
 
+def test_the_call_stack_of_an_operator(read):
+    stack = "train.py(12): step;train.py(30): <module>"
+    trace = read([op(args={"Call stack": stack}), op(ts=100)])
+    h = trace.host_slices
+    assert [trace.strings[code] if code >= 0 else None for code in h.stacks.tolist()] == [stack, None]
+
+
 def test_arguments_as_text_and_no_arguments(read):
     trace = read(
         [kernel(ts=1, bytes="4096", correlation="12"), {**kernel(ts=2, device=3, stream=5), "args": None}, op(args={})]
@@ -231,7 +238,7 @@ def test_columns_have_the_types_of_the_model(read):
         np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i8", "i8", "f4", "i8", "i4", "i4", "i8", "i8")
     ]
     assert [getattr(host, name).dtype for name in host.__slots__] == [
-        np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i4", "i4", "i4")
+        np.dtype(kind) for kind in ("i8", "i8", "u1", "i4", "i4", "i8", "i4", "i4", "i4", "i4")
     ]
 
 

@@ -88,10 +88,10 @@ class Check:
         if {isinstance(case, Invalid) for case in cls.cases} != {True, False}:
             raise TypeError(f"{cls.name} needs an invalid and a valid case")
 
-    def see(self, event: Event, job: Job) -> Iterator[Hit]:
+    def see(self, event: Event, job: Job) -> Iterator[Hit]:  # noqa: ARG002 - what a check looks at
         """Yield what is wrong at one event; of the classes of `sees` only. The same line may come several times."""
         yield from ()
 
-    def end(self, job: Job) -> Iterator[Hit]:
+    def end(self, job: Job) -> Iterator[Hit]:  # noqa: ARG002
         """Yield what is wrong with the job as a whole, once all of it was followed."""
         yield from ()

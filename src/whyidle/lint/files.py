@@ -27,26 +27,16 @@ class File:
     named: bool = False  # by the user, not found in a folder
     given: bytes | None = None  # what it holds, where that is not on the disk
 
-    @property
-    def module(self) -> str:
-        """Return its dotted name below the root, from the last folder on whose name cannot be a package's."""
-        parts: list[str] = []
-        for part in reversed(Path(os.path.relpath(self.path.absolute(), self.root)).with_suffix("").parts):
-            if not part.isidentifier():
-                break
-            parts.insert(0, part)
-        return ".".join(parts)
-
     def read(self) -> Source | Unread:
         """Return what is in it."""
         if self.given is not None:
-            return parsed(self.given, self.path, self.name, self.module)
+            return parsed(self.given, self.path, self.name)
         try:
             with self.path.open("rb") as stream:
                 data = stream.read(largest(self.path) + 1)
         except OSError as error:
             return Unread(self.name, f"cannot be read: {error.strerror or error}")
-        return parsed(data, self.path, self.name, self.module)
+        return parsed(data, self.path, self.name)
 
 
 def files_in(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -109,7 +110,7 @@ def fixed(
             skipped += [(by_repair[id(repair)], str(refused)) for repair in made.applied]
             break
         applied += [by_repair[id(repair)] for repair in made.applied]
-        new = parsed(data, source.path, source.name, source.module)
+        new = parsed(data, source.path, source.name)
         assert isinstance(new, Source), new  # `rewrite` gives Python
         source = new
         found = [one for one in again(source) if one.source is source]
@@ -152,6 +153,8 @@ def write(path: Path, data: bytes) -> None:
     """
     place = Path(os.path.realpath(path))  # a link stays one
     try:
+        if not os.access(place, os.W_OK):  # which a new file in its place would not respect
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         number, name = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
         try:
             with os.fdopen(number, "wb") as file:

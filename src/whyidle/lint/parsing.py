@@ -21,19 +21,18 @@ LARGEST_NOTEBOOK_BYTES = 50_000_000
 NOTEBOOK = ".ipynb"
 
 
-def parsed(data: bytes, path: Path, name: str, module: str = "") -> Source | Unread:
+def parsed(data: bytes, path: Path, name: str) -> Source | Unread:
     """Return the source that these bytes are.
 
     Args:
         data: the file as it is on the disk.
         path: where that is.
         name: what reports call it.
-        module: its dotted name within the project.
     """
     if len(data) > largest(path):
         return Unread(name, f"is larger than {largest(path) // 1_000_000} MB")
     if path.suffix.lower() == NOTEBOOK:
-        return _notebook(data, path, name, module)
+        return _notebook(data, path, name)
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         bom = data.startswith(codecs.BOM_UTF8)
@@ -51,7 +50,6 @@ def parsed(data: bytes, path: Path, name: str, module: str = "") -> Source | Unr
         name=name,
         text=text,
         tree=tree,
-        module=module,
         newline=_newline(text),
         bom=bom,
         encoding="utf-8" if bom else encoding,
@@ -64,7 +62,7 @@ def largest(path: Path) -> int:
     return LARGEST_NOTEBOOK_BYTES if path.suffix.lower() == NOTEBOOK else LARGEST_BYTES
 
 
-def _notebook(data: bytes, path: Path, name: str, module: str) -> Source | Unread:
+def _notebook(data: bytes, path: Path, name: str) -> Source | Unread:
     bom = data.startswith(codecs.BOM_UTF8)
     try:
         opened = notebook.opened(data.decode("utf-8-sig"))
@@ -76,7 +74,7 @@ def _notebook(data: bytes, path: Path, name: str, module: str) -> Source | Unrea
     if isinstance(tree, Unread):
         return Unread(name, tree.reason, tree.line, cell_of(opened.cells, tree.line or 0))
     ignored = ignored_in(opened.text)
-    return Source(path, name, opened.text, tree, module, opened.cells, "\n", bom, "utf-8", ignored)
+    return Source(path, name, opened.text, tree, opened.cells, "\n", bom, "utf-8", ignored)
 
 
 def _tree(text: str, name: str) -> ast.Module | Unread:

@@ -17,7 +17,6 @@ class Source:
     name: str  # as reports call it: relative to where the user stands, with slashes
     text: str
     tree: ast.Module
-    module: str = ""  # dotted name within the project: "util.misc"
     cells: tuple[tuple[int, int], ...] = ()  # of a notebook: first line in `text`, number of the cell in the file
     newline: str = "\n"
     bom: bool = False

@@ -1,7 +1,8 @@
 """In which functions of the job does its host wait for the GPU, in which calls does the GPU wait for it?
 
 Python frames (`with_stack=True`) stand around each wait. A frame names its file, its function and a line: the first of
-the function, or, of one that ran already when the recording began, the line that it was at.
+the function, or, of one that ran already when the recording began, the line that it was at. Recordings of 2021, and of
+today where the profiler is asked to be verbose, have a call stack with each operator instead: the lines that ran.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from whyidle.measure import sync
 from whyidle.measure.analysis import Analysis
 from whyidle.measure.rows import Index
-from whyidle.measure.timeline import Timeline, parents
+from whyidle.measure.timeline import Timeline, parents, pick
 from whyidle.model.evidence import Kind
 from whyidle.model.finding import Location
 from whyidle.model.intervals import overlap
@@ -31,6 +32,7 @@ class Frame(NamedTuple):
     file: str
     line: int
     function: str
+    exact: bool = False  # the line is the one that ran
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Stacks:
 
 def measure(analyses: Sequence[Analysis]) -> Stacks:
     """Return the waits of all ranks by what they happen in. Shares are of the windows of all ranks together."""
-    framed = [a for a in analyses if len(a.t.of_kind(Kind.PYTHON)) and len(a.t.of_kind(Kind.RUNTIME))]
+    framed = [a for a in analyses if has_frames(a) and len(a.t.of_kind(Kind.RUNTIME))]
     if not framed:
         return Stacks()
     window = sum(a.device_window for a in framed)
@@ -95,13 +97,19 @@ def measure(analyses: Sequence[Analysis]) -> Stacks:
     )
 
 
+def has_frames(a: Analysis) -> bool:
+    """Say whether a recording tells which Python functions ran."""
+    return bool(len(a.t.of_kind(Kind.PYTHON)) or (a.t.host.stacks >= 0).any())
+
+
 def of_rank(a: Analysis) -> Iterator[tuple[str, tuple[Frame, ...], int, Location]]:
     """Yield each wait in the steps: its kind, its frames, what is lost behind it in ns, and where it is."""
     waits = sync.find(a)
     if not len(waits.call):
         return
     lost = np.sum(sync.all_gains(a, waits), axis=0)
-    around = chains(a.t, waits.call)
+    framed, stacked = chains(a.t, waits.call), call_stacks(a.t, waits.call)
+    around = [frames or stack for frames, stack in zip(framed, stacked, strict=True)]
     inside = a.in_steps(waits.start)
     for row in np.flatnonzero(inside).tolist():
         start, end = int(waits.start[row]), int(waits.end[row])
@@ -132,6 +140,22 @@ def chains(t: Timeline, calls: Index) -> list[tuple[Frame, ...]]:
         return known[slice_]
 
     return [chain(slice_) for slice_ in innermost.tolist()]
+
+
+def call_stacks(t: Timeline, calls: Index) -> list[tuple[Frame, ...]]:
+    """Return the call stacks of the operators around these host slices, innermost frame first."""
+    operators = t.of_kind(Kind.OP)
+    operators = operators[t.host.stacks[operators] >= 0]
+    around = t.enclosing(t.host.start[calls], t.host.thread[calls], operators)
+    codes = pick(t.host.stacks, around, -1).tolist()
+    known = {code: stack(t.trace.strings[code]) for code in set(codes) if code >= 0}
+    return [known.get(code, ()) for code in codes]
+
+
+def stack(text: str) -> tuple[Frame, ...]:
+    """Return the frames of a call stack: "train.py(12): step;train.py(30): <module>"."""
+    frames = (frame(name.strip()) for name in text.split(";"))
+    return tuple(one._replace(exact=True) for one in frames if one is not None)
 
 
 def idle_calls(a: Analysis, window: int) -> Iterator[IdleCall]:
@@ -167,6 +191,8 @@ def frames_of(analyses: Iterable[Analysis]) -> Iterator[Frame]:
         names = np.unique(a.t.host.name[a.t.of_kind(Kind.PYTHON)])
         frames = (frame(a.t.trace.strings[name]) for name in names.tolist())
         yield from (one for one in frames if one is not None and one.file)
+        for code in np.unique(a.t.host.stacks[a.t.host.stacks >= 0]).tolist():
+            yield from stack(a.t.trace.strings[code])
 
 
 def frame(name: str) -> Frame | None:

@@ -73,6 +73,7 @@ class HostSlices:
     shapes: Codes  # "Input Dims" as JSON text; -1 not recorded (record_shapes=False)
     types: Codes  # "Input type" as JSON text; -1 not recorded
     arguments: Codes  # "Concrete Inputs" as JSON text, of convolutions and attention only; -1 not recorded, or not kept
+    stacks: Codes  # "Call stack": the lines that Python was at, innermost first, with ";" between; -1 not recorded
 
     def __len__(self) -> int:
         return len(self.start)

@@ -23,6 +23,12 @@ NAMELESS: Mapping[str, frozenset[str]] = {
     "sync.framework": frozenset(),  # which has a frame, and so has all that logs
     "sync.logging_metrics": frozenset(),
 }
+# Waits for copies, which take the GPU's time, too.
+ALSO_COPY: Mapping[str, frozenset[str]] = {
+    "sync.scalar_read": frozenset({"scalar", "readback"}),
+    "transfer.pageable_h2d": frozenset({"upload"}),
+    "transfer.h2d_in_step": frozenset({"small_upload"}),
+}
 # Calls that have a frame of their own: a wait without one is none of these.
 FRAMED = frozenset({
     "item", "tolist", "cpu", "numpy", "to", "cuda", "nonzero", "unique", "masked_select", "print", "synchronize",
@@ -31,6 +37,7 @@ FRAMED = frozenset({
 # Calls that copy to the GPU; without one a line of such a rule is about how batches are made, and waits for nothing.
 COPIES = frozenset({"to", "cuda", "copy_", "tensor", "as_tensor", "from_numpy", "full", "ones", "zeros", "arange"})
 WRAPPERS = ("wrap", "decorate")  # in the names of frames that stand between a caller and what it calls
+HERE = "the line itself"
 SURE, LIKELY = 0.9, 0.7  # probability, judgement: the frame names the line; one of several lines
 
 
@@ -60,7 +67,7 @@ def weigh(suspects: Sequence[Suspect], recording: Recording) -> Iterator[Finding
     doubtful: set[int] = set()  # in whose functions the host waits, at a line that nobody knows
     for wait in recording.stacks.waits:
         here = {index: call for index, one in enumerate(suspects) if (call := called(wait, one)) is not None}
-        chosen = [index for index, call in here.items() if call in suspects[index].spot.names]
+        chosen = [index for index, call in here.items() if call is HERE or call in suspects[index].spot.names]
         chosen = chosen or [index for index, call in here.items() if not call and nameless(wait, suspects[index])]
         lines = {(suspects[index].spot.file, suspects[index].spot.line) for index in chosen}
         for index in chosen:
@@ -74,11 +81,16 @@ def weigh(suspects: Sequence[Suspect], recording: Recording) -> Iterator[Finding
 
 
 def called(wait: StackedWait, suspect: Suspect) -> str | None:
-    """Return what the function of a finding calls when it waits; "" for nothing that has a frame; None: not in it."""
+    """Return what the function of a finding calls when it waits; "" for nothing that has a frame; None: not in it.
+
+    HERE: the very line is known.
+    """
     if wait.kind not in suspect.kinds:
         return None
     below: Frame | None = None
     for frame in wait.frames:
+        if frame.exact and suspect.spot.inside(frame):
+            return HERE if suspect.spot.at(frame.file, frame.line) else None
         if suspect.spot.inside(frame):
             return "" if below is None else below.function
         if below is None or not any(word in frame.function for word in WRAPPERS):
@@ -95,6 +107,9 @@ def nameless(wait: StackedWait, suspect: Suspect) -> bool:
 def of_waits(suspect: Suspect, waits: Sequence[tuple[StackedWait, int]], recording: Recording) -> Finding | None:
     """Return the finding with what the waits at its line cost, its part of those that several lines share."""
     share = sum(wait.lost_share / lines for wait, lines in waits)
+    found = recording.found(suspect.finding.rule)
+    if found is not None and found.lost_share and all_here(suspect, waits, recording):
+        share = max(share, found.lost_share)  # which counts more than what is behind waits: the copies themselves
     if share < LOW <= recording.beside(suspect.finding.rule):
         return None
     most = max(lines for _, lines in waits)
@@ -102,9 +117,16 @@ def of_waits(suspect: Suspect, waits: Sequence[tuple[StackedWait, int]], recordi
     steps = [wait.per_step / lines for wait, lines in waits if wait.per_step is not None]
     often = f"{times(sum(steps))} per step" if steps else times(sum(wait.count for wait, _ in waits))
     among = f"; {most} such lines in {suspect.where} share what was measured" if most > 1 else ""
-    lost = f"the GPU idles {recording.per_step(share)} behind that"
+    lost = f"the GPU loses {recording.per_step(share)} by that"
     seen = f"{suspect.where} waits here {often} in the recorded steps, and {lost}{among}"
     return settled(suspect.finding, recording, share, SURE if most == 1 else LIKELY, seen, (first.location,))
+
+
+def all_here(suspect: Suspect, waits: Sequence[tuple[StackedWait, int]], recording: Recording) -> bool:
+    """Say whether all waits of a kind that also costs otherwise are at this line."""
+    kinds = ALSO_COPY.get(suspect.finding.rule, frozenset())
+    every = sum(wait.count for wait in recording.stacks.waits if wait.kind in kinds)
+    return sum(wait.count / lines for wait, lines in waits if wait.kind in kinds) == every > 0
 
 
 def times(number: float) -> str:

@@ -60,6 +60,7 @@ BLOCKS, MESSAGE = attrgetter("blocks_per_sm"), attrgetter("message")
 SHAPES = attrgetter("shapes"), attrgetter("shapes_2021")
 TYPES = attrgetter("types"), attrgetter("types_too")
 ARGUMENTS = (attrgetter("arguments"),)
+STACK = (attrgetter("stack"),)
 MESSAGE_OUT, MEMBERS = attrgetter("message_out"), attrgetter("members")
 COLLECTIVE = (attrgetter("collective"),)
 GROUP, GROUP_RANKS = (attrgetter("group"),), (attrgetter("group_ranks"),)
@@ -210,6 +211,8 @@ class Columns:
         shaped = (kinds == Kind.OP) | (kinds == Kind.RANGE)
         args = [slice_.args or NO_ARGS for slice_ in compress(slices, shaped.tolist())]
         shapes[shaped], types[shaped] = self._json_codes(args, SHAPES), self._json_codes(args, TYPES)
+        stacks = np.full(count, -1, np.int32)
+        stacks[shaped] = self._json_codes(args, STACK)
         arguments = np.full(count, -1, np.int32)
         asked = shaped & np.fromiter(map(self._with_arguments.__getitem__, map(NAME, slices)), np.bool_, count)
         arguments[asked] = self._json_codes(
@@ -227,6 +230,7 @@ class Columns:
             shapes=shapes,
             types=types,
             arguments=arguments,
+            stacks=stacks,
         )
 
     def _json_codes(self, args: list[Args], spellings: tuple[attrgetter[Raw], ...]) -> Codes:

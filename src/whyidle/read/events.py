@@ -41,6 +41,7 @@ class Args(msgspec.Struct, gc=False):
     types: Raw = msgspec.field(default=NOTHING, name="Input type")
     types_too: Raw = msgspec.field(default=NOTHING, name="Input Type")
     arguments: Raw = msgspec.field(default=NOTHING, name="Concrete Inputs")
+    stack: Raw = msgspec.field(default=NOTHING, name="Call stack")
 
 
 class Slice(msgspec.Struct, tag_field="ph", tag="X", gc=False):

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.expressions import Expressions
 from whyidle.lint.engine.guess import named
-from whyidle.lint.engine.traits import last_name
+from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import Called, Tested
 from whyidle.lint.job import LoaderUse
 from whyidle.lint.project import Definition
@@ -59,6 +60,8 @@ class Calls(Expressions):
         if not inside:
             self._call_back(call)
             result = self._result(call)
+        elif result.kind == "unknown" and last_name(node.func) in knowledge.PASSING:
+            result = self._passed(call)
         self._shown(call)
         event = Called(
             node=node,
@@ -170,11 +173,28 @@ class Calls(Expressions):
         start = self.method(definition, "__init__")
         if start is not None:
             self.invoke(start, call.args, call.keywords, call.node, made)
+            assert isinstance(made.fields, dict)
+            self.loosen(definition, made.fields)
         else:
             assert isinstance(made.fields, dict)
             made.fields.update(self.class_fields(definition))
             made.fields.update(call.keywords)
         return made
+
+    def loosen(self, definition: Definition, fields: dict[str, Value]) -> None:
+        """Take what other methods set anew for no constant: a counter is 0 in `__init__` only."""
+        asked, key = definition.module.asked, ("changed", id(definition.node))
+        if key not in asked:
+            asked[key] = frozenset(
+                node.attr
+                for method in definition.methods.values()
+                if method.name != "__init__"
+                for node in within(method.node.body)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            )
+        for name in cast("frozenset[str]", asked[key]):
+            if name in fields and fields[name].known:
+                fields[name] = fields[name].but(known=False, constant=None)
 
     def derives(self, definition: Definition, pattern: object, depth: int = 0) -> bool:
         """Say whether a class derives from one whose name matches, through classes of the project."""
@@ -399,7 +419,7 @@ class Calls(Expressions):
         function, name = call.function, call.name
         if function.kind == "module":
             return _output(function)
-        if function.kind == "metric":
+        if function.kind in {"metric", "tensor"}:  # nobody calls a tensor: what we took for one was a network
             return ASSUMED
         if function.kind == "name":
             if name in _BUILTIN:
@@ -428,6 +448,8 @@ class Calls(Expressions):
             if inner.kind == "function":  # torch.compile(self.step): what it is bound to is needed when it is called
                 return Value("module", "assumed", name=f"{name}({inner.name})", define=inner.define, items=inner.items)
             return Value("module", "assumed", name=name)
+        if name == "torch.autograd.Variable":
+            return next(iter(call.args), UNKNOWN)
         if name == "deepspeed.initialize":
             engine = Value("module", "device", name=name)
             return Value("plain", items=(engine, Value("optimizer", name=name), UNKNOWN, Value("scheduler", name=name)))
@@ -473,6 +495,8 @@ class Calls(Expressions):
 
     def _unknown_result(self, call: Call, name: str) -> Value:
         last = name.rpartition(".")[2].lstrip(".")
+        if call.function.kind == "unknown" and last.islower() and call.tensors() and named(last).kind == "module":
+            return ASSUMED  # a network, whatever made it
         if knowledge.MODULE_FACTORY.search(last):
             return Value("module", "assumed", name=name)
         if knowledge.LOADER_FACTORY.search(last):
@@ -615,7 +639,8 @@ def _output(network: Value) -> Value:
 def _of_network(result: Value, network: Value) -> Value:
     """Return what a call of a module of the project gives, whose `forward` was followed."""
     if result.kind == "tensor":
-        return result.but(place=_output(network).place if result.place in {"assumed", "unknown"} else result.place)
+        followed = result.place == "device" or (result.place == "host" and network.place != "device")
+        return result if followed else result.but(place=_output(network).place)
     return _output(network) if result.kind == "unknown" else result
 
 

@@ -22,7 +22,7 @@ _RARE = re.compile(
     r"ckpt|report|flush|display|visuali[sz]e|vis|plot|dump|debug|verbose|profile|profiling|profiler|summary|summarize|"
     r"tick|done|finished|terminated|truncated|best|early|stop|last|first|final|end|overflow|fail|failed|failure|error|"
     r"sample|wandb|tensorboard|interval|freq|every|warn|once|initial|resume|test|inspect|dry_run|benchmark|timing|"
-    r"synchronize_step|nan|inf|oom)(_|$)",
+    r"synchronize_step|nan|inf|oom|cancel\w*|interrupted|preempted|timeout)(_|$)",
     re.IGNORECASE,
 )
 _ACCUMULATION = re.compile(
@@ -30,11 +30,12 @@ _ACCUMULATION = re.compile(
 )
 _COUNTER = re.compile(
     r"^(i|j|k|n|ni|it|idx|step|steps|iter|iters|iteration|epoch|batch|batch_idx|batch_i|batch_id|i_batch|itr|"
-    r"global_step|total_steps?|cur_iter|cur_step|counter|count|num_steps?|num_updates|updates|current_step|current_iter|train_step|"
-    r"step_idx|iter_num|completed_steps|tick|cur_tick|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
+    r"global_step|total_steps?|cur_iter|cur_step|counter|count|num_steps?|current_step|current_iter|train_step|"
+    r"step_idx|iter_num|(get_)?(num_)?updates?|update_num|get_num_updates|completed_steps|tick|cur_tick|nb_iter|batch_num|cnt|\w*_(step|steps|iter|idx|iters|count))$",
     re.IGNORECASE,
 )
 _PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|last|prev|previous|tick)(_|\b)", re.I)
+_END = re.compile(r"max|total|stop|end|last|limit|len\(|num_|n_iter|final|until", re.IGNORECASE)
 _CLOCK = re.compile(r"(^|[._])(time|perf_counter|monotonic|elapsed|now|seconds?|minutes?|since|dt)($|[._])", re.I)
 _ENDING = {"exit", "_exit", "quit", "abort"}
 _TRAINING = re.compile(r"(^|[._])(training|is_train|is_training|train|do_train|train_mode)$", re.IGNORECASE)
@@ -86,6 +87,20 @@ def ends(body: list[ast.stmt]) -> bool:
     if isinstance(last, ast.With):
         return ends(last.body)
     return _exits(body)
+
+
+def makes_once(node: ast.If) -> bool:
+    """Say whether a branch makes what is kept from then on: `if self.graph is None: self.graph = capture()`."""
+    test = node.test
+    if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and isinstance(test.left, ast.Attribute)):
+        return False
+    if not (isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None):
+        return False
+    if re.search(r"graph|cache|captur|compil|init", test.left.attr, re.IGNORECASE):
+        return True
+    kept = ast.unparse(test.left)
+    targets = [target for one in node.body if isinstance(one, ast.Assign) for target in one.targets]
+    return any(ast.unparse(target) == kept for target in targets)
 
 
 def fails(body: list[ast.stmt]) -> bool:
@@ -200,6 +215,8 @@ def _compared(test: ast.Compare, text: str, value: Value) -> tuple[Condition, Co
             return RARELY, ALWAYS
         if small and isinstance(operator, ast.Gt | ast.GtE):
             return ALWAYS, RARELY
+        if isinstance(operator, ast.Gt | ast.GtE) and _END.search(ast.unparse(right)):
+            return RARELY, ALWAYS
         return ALWAYS, ALWAYS
     if _PERIOD.search(text) and isinstance(operator, ast.Lt | ast.LtE):  # not yet as far as the next one
         return ALWAYS, RARELY

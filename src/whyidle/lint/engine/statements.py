@@ -9,8 +9,8 @@ from typing import cast
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
-from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, split
-from whyidle.lint.engine.guess import TEXT, named, of_parameter
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, makes_once, split
+from whyidle.lint.engine.guess import TEXT, annotated, named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
 from whyidle.lint.engine.traits import last_name, within
@@ -240,6 +240,8 @@ class Statements(Calls):
         where = self.frame.where
         if isinstance(node.body[-1], ast.Break) and where.phase == "step" and not (where.inner or where.micro):
             yes = yes.both(RARELY)  # what leaves the loop over steps runs once
+        if makes_once(node):
+            yes = yes.both(RARELY)
         if fails(node.body):
             yes = yes.both(Condition("error"))
         if node.orelse and fails(node.orelse):
@@ -280,7 +282,7 @@ class Statements(Calls):
             self.frame.where = Condition("rare").behind(before)
             env = dict(self.frame.env)
             self.body(handler.body)
-            self.frame.env = _merged(env, self.frame.env)  # `failed = True` there says nothing of every step
+            self.frame.env = _merged(env, self.frame.env)
         self.frame.where = before
         self.body(node.orelse)
         self.body(node.finalbody)
@@ -392,6 +394,8 @@ class Statements(Calls):
         )  # fmt: skip
         self.body(function.body)
         result = self.frame.result
+        if result.kind == "unknown":
+            result = annotated(function.returns) or result
         self.frame = caller
         self.running.discard(key)
         self.answers[asked] = self.answers[key,] = result
@@ -403,6 +407,7 @@ class Statements(Calls):
             return True
         body, module = definition.node.body, definition.module
         hot = where.phase == "step" or definition.name == "__init__" or self.traits.trains(body, module)
+        hot = hot or knowledge.LOADER_FACTORY.search(definition.name) is not None
         self.foreign += hot
         return hot and self.foreign <= FOREIGN
 
@@ -469,6 +474,7 @@ class Statements(Calls):
                 self.frame.where = Where()
                 self.invoke(start, (), {}, None, made)
                 self.frame.where = before
+            self.loosen(owner, fields)
         is_network = self.derives(owner, knowledge.MODULE_BASES)
         return Value("module" if is_network else "instance", define=owner, fields=self.fields[key], name=owner.qualname)
 

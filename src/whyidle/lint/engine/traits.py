@@ -75,6 +75,9 @@ class Traits:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._open: set[tuple[Question, int]] = set()  # questions that are being answered
+        self._circular = False  # one of these was asked again meanwhile
+        self._again = 0
 
     def trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         """Say whether there is a backward pass or an optimizer's step, here or in a function called from here."""
@@ -90,11 +93,21 @@ class Traits:
 
     def _answer(self, question: Question, block: Sequence[ast.stmt], module: Module) -> bool:
         key = (question, id(block))
-        if key not in module.asked:
-            module.asked[key] = False  # for functions that call each other in a circle
-            ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
-            module.asked[key] = ask(block, module)
-        return bool(module.asked[key])
+        if key in module.asked:
+            return bool(module.asked[key])
+        if key in self._open:  # functions that call each other in a circle
+            self._circular = True
+            return False
+        self._open.add(key)
+        before, self._circular = self._circular, False
+        ask = {"trains": self._trains, "steps": self._steps, "loops": self._loops}[question]
+        result = ask(block, module)
+        self._open.discard(key)
+        self._again += self._circular
+        if result or not self._circular or not self._open or self._again > _MOST:
+            module.asked[key] = result  # a no within a circle may be a yes once the circle is closed
+        self._circular = before or (self._circular and bool(self._open))
+        return result
 
     def _trains(self, block: Sequence[ast.stmt], module: Module) -> bool:
         calls, _ = self.parts(block, module)
@@ -164,4 +177,5 @@ class Traits:
                 yield from module.by_method(function.attr)[:1]
 
 
+_MOST = 2000  # answers that are sought again because of circles
 _COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything
