@@ -49,7 +49,7 @@ class OptimizerLoop(Check):
             return
         if isinstance(event, Called) and event.name.startswith("torch.optim."):
             yield from self._built(event, job)
-        if isinstance(event, Looped) and isinstance(event.node, ast.For) and (event.parameters or _is_over_dict(event)):
+        if isinstance(event, Looped) and isinstance(event.node, ast.For) and event.where.often:
             yield from self._loop(event, event.node)
 
     def _built(self, event: Called, job: Job) -> Iterator[Hit]:
@@ -85,9 +85,18 @@ class OptimizerLoop(Check):
         )
 
     def _loop(self, event: Looped, loop: ast.For) -> Iterator[Hit]:
-        where, names = event.where, _names(loop.target)
-        what = _operations(loop, names)
-        if not what or where.guard == "data" or _calls(loop) & _OWN_RULES:
+        where = event.where
+        if where.phase not in {"step", "maybe"} or not (
+            event.parameters or ast.unparse(loop.iter).endswith(".items()")
+        ):
+            return
+        what = _operations(loop, _names(loop.target))
+        if (
+            not what
+            or not (event.parameters or _is_over_dict(event))
+            or where.guard == "data"
+            or _calls(loop) & _OWN_RULES
+        ):
             return
         if where.phase == "maybe":
             function = where.function.rpartition(".")[2]
