@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.expressions import Expressions
 from whyidle.lint.engine.guess import named
-from whyidle.lint.engine.traits import last_name, within
+from whyidle.lint.engine.traits import last_name
 from whyidle.lint.events import Called, Tested
 from whyidle.lint.job import LoaderUse
 from whyidle.lint.project import Definition
@@ -173,28 +172,11 @@ class Calls(Expressions):
         start = self.method(definition, "__init__")
         if start is not None:
             self.invoke(start, call.args, call.keywords, call.node, made)
-            assert isinstance(made.fields, dict)
-            self.loosen(definition, made.fields)
         else:
             assert isinstance(made.fields, dict)
             made.fields.update(self.class_fields(definition))
             made.fields.update(call.keywords)
         return made
-
-    def loosen(self, definition: Definition, fields: dict[str, Value]) -> None:
-        """Take what other methods set anew for no constant: a counter is 0 in `__init__` only."""
-        asked, key = definition.module.asked, ("changed", id(definition.node))
-        if key not in asked:
-            asked[key] = frozenset(
-                node.attr
-                for method in definition.methods.values()
-                if method.name != "__init__"
-                for node in within(method.node.body)
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-            )
-        for name in cast("frozenset[str]", asked[key]):
-            if name in fields and fields[name].known:
-                fields[name] = fields[name].but(known=False, constant=None)
 
     def derives(self, definition: Definition, pattern: object, depth: int = 0) -> bool:
         """Say whether a class derives from one whose name matches, through classes of the project."""

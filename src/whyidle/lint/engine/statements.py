@@ -474,7 +474,6 @@ class Statements(Calls):
                 self.frame.where = Where()
                 self.invoke(start, (), {}, None, made)
                 self.frame.where = before
-            self.loosen(owner, fields)
         is_network = self.derives(owner, knowledge.MODULE_BASES)
         return Value("module" if is_network else "instance", define=owner, fields=self.fields[key], name=owner.qualname)
 
