@@ -220,7 +220,9 @@ def train(model, ema, loader):
 
 
 def _is_over_dict(event: Looped) -> bool:
-    """Say whether the loop goes over a dict of parameters by name: `dict(model.named_parameters()).items()`."""
+    """Say whether the loop goes over parameters by name: `dict(model.named_parameters()).items()`, a state_dict."""
+    if isinstance(event.node, ast.For) and "state_dict()" in ast.unparse(event.node.iter):
+        return True
     loop, function = event.node, function_around(event.source, event.node)
     if not isinstance(loop, ast.For) or function is None or not isinstance(loop.iter, ast.Call):
         return False
