@@ -41,6 +41,9 @@ def _holds(outer: ast.AST, inner: ast.AST) -> bool:
 
 
 def _start(node: ast.AST) -> tuple[int, int]:
+    first = getattr(node, "decorator_list", None)  # stands above the line that a definition counts from
+    if first:
+        return _start(first[0])
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 

@@ -45,6 +45,7 @@ def follow(source: Source, project: Project, see: Callable[[Event, Job], None]) 
     )
     job.trains = any(engine.traits.trains(one.node.body, module) for one in module.functions)
     job.trains = job.trains or engine.traits.trains(source.tree.body, module)
+    job.trains = job.trains or bool(module.by_method("training_step"))  # Lightning does the rest
     engine.globals[id(module)] = engine.frame
     engine.body(source.tree.body)
     called = _called(source.tree)
@@ -73,7 +74,7 @@ def _entry(engine: Statements, one: Definition) -> Where:
     network = one.owner is not None and engine.derives(one.owner, knowledge.MODULE_BASES)
     if name in knowledge.EVAL_METHODS and one.owner is not None and name.endswith("_step"):
         return Where("step", "eval")
-    if name in knowledge.STEP_METHODS and one.owner is not None:
+    if name in knowledge.STEP_METHODS | knowledge.STEP_HOOKS and one.owner is not None:
         return Where("step", "train")
     if network and name == "forward":
         return Where("step", "train")

@@ -68,6 +68,11 @@ PASSING = frozenset(
 )
 # Bases of classes whose steps a framework calls.
 STEP_METHODS = frozenset("training_step train_step train_batch run_step compute_loss optimize_parameters".split())
+# Methods that a framework calls beside each training step.
+STEP_HOOKS = frozenset(
+    "on_train_batch_start on_train_batch_end on_after_backward on_before_optimizer_step on_before_zero_grad "
+    "on_step_end on_substep_end".split()
+)
 EVAL_METHODS = frozenset(
     "validation_step test_step predict_step evaluate validate test val eval evaluation validation eval_step "
     "prediction_step compute_metrics".split()

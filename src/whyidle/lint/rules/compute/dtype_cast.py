@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import function_around
+from whyidle.lint.enclosing import around, function_around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 
 _CASTS = {"type_as", "to", "half", "bfloat16", "float", "type"}
 _PRODUCTS = {"linear", "conv1d", "conv2d", "conv3d", "matmul", "mm", "bmm", "addmm", "einsum", "embedding"}
+_QUANTIZED = re.compile(r"int8|int4|uint8|quant|scales", re.IGNORECASE)  # there the cast is what unpacks weights
 _DTYPES = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}
 
 
@@ -180,15 +182,18 @@ def _is_weight(event: Called) -> bool:
     function = function_around(event.source, event.node)
     owner = ast.unparse(cast.value)
     is_weight = owner.startswith("self.") and cast.value.attr.endswith("weight")
-    return is_weight and function is not None and function.name.endswith("forward") and _is_dtype(event)
+    if not is_weight or function is None or not function.name.endswith("forward") or not _is_dtype(event):
+        return False
+    classes = [part for part in around(event.source, event.node) if isinstance(part, ast.ClassDef)]
+    return not any(_QUANTIZED.search(ast.unparse(part)) for part in classes[-1:])
 
 
 def _is_dtype(event: Called) -> bool:
     """Say whether a cast changes the type, and not only the device: `.to(x.dtype)`, `.to(dtype)`."""
-    if not event.name.endswith(".to"):
-        return True
+    if event.name in {".float", ".half", ".bfloat16", ".type_as"}:
+        return event.name != ".float"  # somebody needs fp32 there
     given = [*event.node.args, *(keyword.value for keyword in event.node.keywords)]
-    return any("dtype" in ast.unparse(argument) or "float16" in ast.unparse(argument) for argument in given)
+    return any(re.search(r"dtype|float16|half", ast.unparse(argument)) for argument in given)
 
 
 def _multiplies(event: Called) -> bool:

@@ -11,6 +11,7 @@ from whyidle.lint.job import Job
 
 _MAKES = {"torch.zeros", "torch.ones", "torch.full", "torch.empty", "numpy.zeros", "numpy.ones", "numpy.full"}
 _FEEDS = re.compile(r"torch\.utils\.data|\bDataset\b")
+_LIMIT = re.compile(r"(^|[._])(max_seq_len(gth)?|max_len|seq_len(gth)?|block_size|max_source_length|cutoff_len)$")
 _LONG = 256  # tokens: below it the padding of a batch is small beside what each step costs anyway
 
 
@@ -34,8 +35,11 @@ class PaddingWaste(Check):
     cost = "kernel"
     sees = (Called,)
 
+    def __init__(self) -> None:
+        self.said: dict[int, int] = {}  # file: the first place in it; a file has one habit
+
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
-        if not isinstance(event, Called) or event.where.guard or "torch.compile" in event.source.text:
+        if not isinstance(event, Called) or not event.where.often:
             return
         if event.name in _MAKES and _pads_rows(event):
             length = ast.unparse(_size(event.node)[1])
@@ -44,13 +48,17 @@ class PaddingWaste(Check):
             )
             items = ast.unparse(_size(event.node)[0])[len("len(") : -1]
             change = f"longest = max(len(item) for item in {items})  # in place of {length}"
-        elif (job.trains or _FEEDS.search(event.source.text)) and _tokenizes_to_limit(event):
+        elif _tokenizes_to_limit(event) and (job.trains or _FEEDS.search(event.source.text)):
             message = "Each text is padded to the longest length allowed: the GPU computes the padding, too."
             change = (
                 "# without padding here; then per batch:\n"
                 "collate_fn = DataCollatorWithPadding(tokenizer, pad_to_multiple_of=8)"
             )
         else:
+            return
+        if "torch.compile" in event.source.text:  # which wants shapes that stay
+            return
+        if self.said.setdefault(id(event.source), id(event.node)) != id(event.node):
             return
         yield Hit(
             event.node,
@@ -195,4 +203,4 @@ def _tokenizes_to_limit(event: Called) -> bool:
     if length is None:
         return True
     limit = event.keywords["max_length"].constant
-    return isinstance(limit, int) and limit >= _LONG
+    return limit >= _LONG if isinstance(limit, int) else bool(_LIMIT.search(ast.unparse(length)))

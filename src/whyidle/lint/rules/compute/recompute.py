@@ -158,9 +158,10 @@ def _is_switch(event: Called, job: Job) -> bool:
     """Say whether a model is told to do it: model.gradient_checkpointing_enable(), set_grad_checkpointing(True)."""
     enable = event.argument(0, "enable")
     on = enable is None or not enable.known or bool(enable.constant)
-    method, chain = event.name.rpartition(".")[2], around(event.source, event.node)
-    if not job.trains or method not in _SWITCHES or not on:
+    method = event.name.rpartition(".")[2]
+    if method not in _SWITCHES or not job.trains or not on:
         return False
+    chain = around(event.source, event.node)
     if any(isinstance(part, ast.If) and "checkpoint" in ast.unparse(part.test) for part in chain):
         return False  # somebody asks for it
     return not any(isinstance(part, ast.FunctionDef) and part.name == method for part in chain)  # only hands it on
@@ -168,8 +169,9 @@ def _is_switch(event: Called, job: Job) -> bool:
 
 def _is_layer(event: Called) -> bool:
     """Say whether one layer after the other is run with it."""
-    in_loop = any(isinstance(part, ast.For | ast.While) for part in around(event.source, event.node))
-    return event.name in _LAYER and in_loop and event.where.reachable
+    if event.name not in _LAYER or not event.where.reachable:
+        return False
+    return any(isinstance(part, ast.For | ast.While) for part in around(event.source, event.node))
 
 
 def _is_option(event: Called) -> bool:

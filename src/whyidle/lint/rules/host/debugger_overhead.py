@@ -53,6 +53,8 @@ class DebuggerOverhead(Check):
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or not job.trains or event.where.guard != "":
             return
+        if event.name not in _STOPS | _TRACES:
+            return
         text = ast.unparse(event.node)
         if event.name in _STOPS and each_step(event.where):
             message = f"`{text}` stops the job {rhythm(event)}."

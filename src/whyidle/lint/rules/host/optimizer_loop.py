@@ -5,17 +5,16 @@ from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.enclosing import function_around
-from whyidle.lint.events import Called, Event, Looped
+from whyidle.lint.events import Event, Looped
 from whyidle.lint.job import Job
 from whyidle.lint.often import each_step, rhythm
-from whyidle.lint.repair import Repair, SetArguments
 
 _ARITHMETIC = {"add_", "sub_", "mul_", "div_", "lerp_", "addcmul_", "addcdiv_", "clamp_", "clip_"}
 _FILLS = {"copy_", "zero_", "fill_", "sign_", "sqrt_", "pow_"}
 _OWN_RULES = {"all_reduce", "broadcast", "reduce", "all_gather", "norm", "item"}  # what other rules speak of
-_LOOPED_ONLY = {"LBFGS", "SparseAdam"}  # these have no other way to do it
-
+_ON_HOST = {"numel", "nelement", "element_size", "size", "shape", "item"}
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_ONCE = ("__", "_init", "init", "load", "reset")  # functions that are not for each step, by how their names begin
 _FOREACH = """\
 ema_params, params = list(ema.parameters()), list(model.parameters())  # once
 with torch.no_grad():
@@ -25,86 +24,45 @@ with torch.no_grad():
 
 
 class OptimizerLoop(Check):
-    """Parameters are updated one after the other, some launches for each, instead of many at once.
+    """A Python loop does arithmetic on one parameter after the other in every step.
 
     ## Why it costs time
     A model has hundreds of parameters, and each operation on one of them is a launch of 5 to 10 us on the host for a
-    kernel of one or two. `foreach` does an operation on all parameters in a few launches, `fused` the whole update.
+    kernel of one or two. The optimizers of `torch.optim` and `torch._foreach_add_` and its like do an operation on all
+    parameters in a few launches.
 
     ## How we know
-    `foreach=False` is given to an optimizer of `torch.optim`, or `fused=False`, which switches `foreach` off as well
-    unless that is asked for. Or a loop over `parameters()` that runs in each step does arithmetic in place on them:
-    an optimizer or an average of weights (EMA) written by hand. How many parameters there are we do not see.
+    A loop over `parameters()` runs in each step and computes with them in place, or keeps the results by name: an
+    optimizer or an average of weights (EMA) written by hand. How many parameters there are we do not see. Loops that
+    only set flags or drop gradients launch nothing, and are not reported.
 
     ## When to ignore it
-    Large layers on one GPU, where each of these kernels runs longer than its launch takes; or `foreach` needs too much
-    memory: a copy of the parameters, for a moment.
+    Few large layers, whose kernels run longer than their launches take.
     """
 
     cost = "launch"
-    sees = (Called, Looped)
+    sees = (Looped,)
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
-        if job.gpu == "no":
+        if not isinstance(event, Looped) or not isinstance(event.node, ast.For) or job.gpu == "no":
             return
-        if isinstance(event, Called) and event.name.startswith("torch.optim."):
-            yield from self._built(event, job)
-        if isinstance(event, Looped) and isinstance(event.node, ast.For) and (event.parameters or _is_over_dict(event)):
-            yield from self._loop(event, event.node)
-
-    def _built(self, event: Called, job: Job) -> Iterator[Hit]:
-        name = event.name.rpartition(".")[2]
-        foreach, fused = (event.keywords.get(option) for option in ("foreach", "fused"))
-        given = [
-            option
-            for option, value in (("foreach", foreach), ("fused", fused))
-            if value is not None and value.known and value.constant is False
-        ]
-        other = fused if given == ["foreach"] else foreach if given == ["fused"] else None
-        if not given or not name[:1].isupper() or name in _LOOPED_ONLY or not job.trains or not event.where.often:
+        loop, where = event.node, event.where
+        maybe = where.phase == "maybe" and where.often and where.guard != "data"
+        if not maybe and not (each_step(where) and where.work == "train"):
             return
-        if other is not None and (not other.known or other.constant is True):
+        if maybe and where.function.rpartition(".")[2].startswith(_ONCE):
             return
-        also = " (and with it `foreach` is off, too)" if given == ["fused"] else ""
-        yield Hit(
-            event.node,
-            f"`{given[0]}=False`{also} makes `{name}` update one parameter after the other, with several launches for "
-            "each, in every optimizer step.",
-            "medium" if event.where.guard == "" else "low",
-            0.7,
-            event.source,
-            title=f"let {name} update many parameters at once",
-            change=f"torch.optim.{name}(..., fused=True)  # or without {' and '.join(given)}: foreach is the default",
-            effort="argument",
-            risk="foreach needs memory for a copy of the parameters, for a moment; fused needs none",
-            repair=Repair(
-                (SetArguments(event.node, {}, drop=tuple(given)),),
-                safe=False,
-                note="needs more memory for a moment; last digits may differ",
-            ),
-        )
-
-    def _loop(self, event: Looped, loop: ast.For) -> Iterator[Hit]:
-        where, names = event.where, _names(loop.target)
-        what = _operations(loop, names)
-        if not what or where.guard == "data" or _calls(loop) & _OWN_RULES:
+        if not event.parameters and not _is_over_dict(event):
             return
-        if where.phase == "maybe":
-            function = where.function.rpartition(".")[2]
-            if (
-                not where.often
-                or not what & _ARITHMETIC
-                or function.startswith(("__", "_init", "init", "load", "reset"))
-            ):
-                return
-        elif not each_step(where) or where.work != "train":
+        what = _operations(loop)
+        if not what or (maybe and what <= _FILLS) or _calls(loop) & _OWN_RULES:
             return
         listed = ", ".join(f"`{operation}`" for operation in sorted(what))
         yield Hit(
             loop,
             f"A Python loop does {listed} on one parameter after the other {rhythm(event)}: some launches for each.",
             "low",
-            0.5 if where.phase == "maybe" else 0.7,
+            0.5 if maybe else 0.7,
             event.source,
             title="do it for all parameters at once",
             change=_FOREACH,
@@ -112,23 +70,6 @@ class OptimizerLoop(Check):
         )
 
     cases = (
-        Invalid(
-            "foreach off, and fused off, which does the same",
-            """\
-import torch
-
-def train(model, loader, args):
-    model.cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, foreach=False)  # !
-    head = torch.optim.SGD(model.head.parameters(), lr=0.1, fused=False)  # !
-    for batch in loader:
-        model(batch.cuda(non_blocking=True)).mean().backward()
-        optimizer.step()
-        head.step()
-        optimizer.zero_grad()
-        head.zero_grad()
-""",
-        ),
         Invalid(
             "an average of weights by hand",
             """\
@@ -164,6 +105,52 @@ def train(model, loader, lr):
             for p in model.parameters():  # !
                 p -= lr * p.grad
                 p.grad.zero_()
+""",
+        ),
+        Invalid(
+            "an average of weights that is kept in a dict, in a class of its own",
+            """\
+import torch
+
+class Ema:
+    def __init__(self, model, decay):
+        self.decay = decay
+        self.shadow = {name: param.data.clone() for name, param in model.named_parameters()}
+
+    def update(self, model):
+        for name, param in model.named_parameters():  # !
+            if param.requires_grad:
+                self.shadow[name] = self.decay * self.shadow[name] + (1 - self.decay) * param.data
+
+def train(model, loader, optimizer):
+    model.cuda()
+    ema = Ema(model, 0.999)
+    for batch in loader:
+        model(batch.cuda(non_blocking=True)).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        ema.update(model)
+""",
+        ),
+        Valid(
+            "counts parameters, which stays on the host",
+            """\
+import torch
+
+def sizes(model):
+    found, total = {}, 0
+    for name, param in model.named_parameters():
+        found[name] = param.numel() * param.element_size()
+        total += param.numel()
+    return found, total
+
+def train(model, loader, optimizer):
+    model.cuda()
+    for batch in loader:
+        model(batch.cuda()).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        memory = sizes(model)
 """,
         ),
         Valid(
@@ -221,7 +208,7 @@ def update_ema(ema_params, params, decay):
     torch._foreach_add_(ema_params, params, alpha=1 - decay)
 
 def train(model, ema, loader):
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     for batch in loader:
         model(batch.cuda()).mean().backward()
         optimizer.step()
@@ -233,12 +220,14 @@ def train(model, ema, loader):
 
 
 def _is_over_dict(event: Looped) -> bool:
-    """Say whether the loop goes over a dict of parameters by name: `dict(model.named_parameters()).items()`."""
+    """Say whether the loop goes over parameters by name: `dict(model.named_parameters()).items()`, a state_dict."""
+    if isinstance(event.node, ast.For) and "state_dict()" in ast.unparse(event.node.iter):
+        return True
     loop, function = event.node, function_around(event.source, event.node)
     if not isinstance(loop, ast.For) or function is None or not isinstance(loop.iter, ast.Call):
         return False
     root = _root(loop.iter)
-    return any(
+    return ast.unparse(loop.iter.func).endswith(".items") and any(
         isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and node.targets[0].id == root
@@ -247,8 +236,8 @@ def _is_over_dict(event: Looped) -> bool:
     )
 
 
-def _names(target: ast.expr) -> set[str]:
-    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+def _names(node: ast.AST) -> set[str]:
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
 
 
 def _calls(loop: ast.For) -> set[str]:
@@ -256,22 +245,20 @@ def _calls(loop: ast.For) -> set[str]:
     return {function.attr for function in called if isinstance(function, ast.Attribute)}
 
 
-def _operations(loop: ast.For, names: set[str]) -> set[str]:
-    """Return what the loop's body does in place to the things that it goes over, or to their like in a dict."""
-    found: set[str] = set()
+def _operations(loop: ast.For) -> set[str]:
+    """Return what the loop's body does to the things that it goes over, or to their like in a dict: "add_", "-="."""
+    names, found = _names(loop.target), set()
     for node in (inner for statement in loop.body for inner in ast.walk(statement)):
-        if isinstance(node, ast.AugAssign) and not isinstance(node.target, ast.Subscript):
-            if isinstance(node.target, ast.Attribute) and _root(node.target) in names:
-                found.add(ast.unparse(node.target).partition(".")[2] + " " + _SIGNS.get(type(node.op), "?") + "=")
-            elif isinstance(node.target, ast.Name) and node.target.id in names:
-                found.add(_SIGNS.get(type(node.op), "?") + "=")
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in _ARITHMETIC | _FILLS
-            and _names(node.func.value) & names
-        ):
-            found.add(node.func.attr)
+        if isinstance(node, ast.AugAssign) and type(node.op) in _SIGNS and _root(node.target) in names:
+            found.add(f"{_SIGNS[type(node.op)]}=")
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and _names(node.targets[0]) & names:
+            kept = isinstance(node.targets[0], ast.Subscript | ast.Attribute)
+            attributes = {part.attr for part in ast.walk(node.value) if isinstance(part, ast.Attribute)}
+            if kept and type(node.value.op) in _SIGNS and _names(node.value) & names and not attributes & _ON_HOST:
+                found.add(_SIGNS[type(node.value.op)])
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            method = {node.func.attr} & (_ARITHMETIC | _FILLS)
+            found |= method if _names(node.func.value) & names else set()
     return found
 
 

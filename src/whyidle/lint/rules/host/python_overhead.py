@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
@@ -9,6 +10,9 @@ from whyidle.lint.events import Called, Event, Looped
 from whyidle.lint.job import Job
 from whyidle.lint.often import rhythm
 
+# The number of items of something that is called like a batch: not layers, levels or time steps.
+_BATCH = r"(x|y|xs|ys|\w*(images?|imgs?|inputs?|batch|targets?|labels?|data|samples?|outputs?|preds?|out|ids|tokens))"
+_SIZE = re.compile(rf"{_BATCH}\.(size\(0\)|shape\[0\])|len\({_BATCH}\)|batch_size|bsz?|B")
 _CUTS = {"chunk", "split", "unbind", "tensor_split", "list", "tuple", "sorted"}
 
 
@@ -171,11 +175,7 @@ def _counter(event: Looped) -> str:
     call = loop.iter
     if ast.unparse(call.func) != "range" or len(call.args) != 1:
         return ""
-    size = ast.unparse(call.args[0])
-    sized = (
-        size.endswith((".size(0)", ".shape[0]")) or size.startswith("len(") or size in {"batch_size", "bsz", "bs", "B"}
-    )
-    return loop.target.id if sized else ""
+    return loop.target.id if _SIZE.fullmatch(ast.unparse(call.args[0])) else ""
 
 
 def _is_over_list(event: Looped) -> bool:

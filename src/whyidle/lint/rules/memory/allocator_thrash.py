@@ -12,7 +12,6 @@ from whyidle.lint.repair import Remove, Repair
 _EMPTIES = {
     "torch.cuda.empty_cache",
     "torch.cuda.memory.empty_cache",
-    "torch.xpu.empty_cache",
     "torch.accelerator.empty_cache",
     "torch.accelerator.memory.empty_cache",
 }
