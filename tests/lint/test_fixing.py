@@ -191,6 +191,10 @@ def test_where_nothing_may_be_written_a_person_is_told(tmp_path: Path, monkeypat
     monkeypatch.setattr(Path, "replace", replace)
     with pytest.raises(WhyIdleError, match=r"cannot write .*: Permission denied"):
         write(path, b"b\n")
+    monkeypatch.undo()
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # a file that may not be changed, in a folder that may
+    with pytest.raises(WhyIdleError, match=r"cannot write .*: Permission denied"):
+        write(path, b"b\n")
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -8,12 +8,10 @@ from textwrap import dedent
 import pytest
 import torch
 
-from tests.lint.pointed import call, made, source, statement
+from tests.lint.pointed import call, made, source
 from whyidle.lint.repair import Repair, SetArguments
 from whyidle.lint.repairs.accumulate import accumulated
-from whyidle.lint.repairs.arguments import gradients_to_none, loader, non_blocking
-from whyidle.lint.repairs.autocast import autocast
-from whyidle.lint.repairs.factories import filled, on_device
+from whyidle.lint.repairs.gather import gathered
 from whyidle.lint.rewrite import rewrite
 from whyidle.lint.source import Source
 
@@ -164,122 +162,62 @@ def test_two_sums_side_by_side_take_two_rounds() -> None:
     assert "a_loss = float(a_loss)\nb_loss = float(b_loss)\nprint" in code.replace("b_loss = float(b_loss)\na", "a")
 
 
-@pytest.mark.parametrize(
-    ("code", "after"),
-    [
-        ("x = x.to(device)", "x = x.to(device, non_blocking=True)"),
-        ("x = x.cuda()", "x = x.cuda(non_blocking=True)"),
-        ("x = x.to(device, torch.half, True)", None),
-        ("x = x.to(*where)", None),
-    ],
-)
-def test_a_copy_goes_on_beside_the_program(code: str, after: str | None) -> None:
-    repair = non_blocking(next(node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)))
-    assert (repair and made(code, *repair.changes)) == after
-
-
-def test_a_loader_gets_arguments_by_name_or_in_their_place() -> None:
-    for code, after in (
-        ("DataLoader(ds, 4)", "DataLoader(ds, 4, num_workers=4, pin_memory=True)"),
-        ("DataLoader(ds, 4, True, None, None, 0)", "DataLoader(ds, 4, True, None, None, 4, pin_memory=True)"),
-    ):
-        repair = loader(call(ast.parse(code), "DataLoader"), {"num_workers": "4", "pin_memory": "True"})
-        assert repair is not None
-        assert not repair.safe
-        assert made(code, *repair.changes) == after
-    assert loader(call(ast.parse("DataLoader(ds, **kw)"), "DataLoader"), {"num_workers": "4"}) is None
-    pinned = loader(call(ast.parse("DataLoader(ds)"), "DataLoader"), {"pin_memory": "True"})
-    assert pinned is not None
-    assert pinned.safe
-
-
-@pytest.mark.parametrize("given", ["set_to_none=False", "False"])
-def test_gradients_are_forgotten_with_the_same_result(given: str) -> None:
-    code = HEAD + LOOP + f"for x, y in batches:\n    optimizer.zero_grad({given})\n"
-    code += "    model(x).mean().backward()\n    optimizer.step()\nshown += [p.tolist() for p in model.parameters()]\n"
-    program = source(code)
-    repair = gradients_to_none(call(program.tree, "zero_grad"), program)
-    assert repair is not None
-    assert repair.safe
-    text = made(code, *repair.changes)
-    assert "zero_grad()\n" in text
-    assert results(text) == results(code)
-
-
-def test_gradients_that_are_looked_at_are_not_forgotten_without_asking() -> None:
-    program = source("opt.zero_grad(set_to_none=False)\nprint(w.grad.norm())\n")
-    repair = gradients_to_none(call(program.tree, "zero_grad"), program)
-    assert repair is not None
-    assert not repair.safe
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "safe"),
-    [
-        ("torch.zeros(2, 3).to(device)", "torch.zeros(2, 3, device=device)", True),
-        ("torch.ones(3).cuda()", 'torch.ones(3, device="cuda")', True),
-        ("torch.arange(4).unsqueeze(0).to(x.device)", "torch.arange(4, device=x.device).unsqueeze(0)", True),
-        ("torch.arange(0, 1, 0.1).to(device)", "torch.arange(0, 1, 0.1, device=device)", False),
-        ("torch.randn(3).to(device, non_blocking=True)", "torch.randn(3, device=device)", False),
-        ("torch.tensor(0.5).to('cuda')", 'torch.full((), 0.5, device="cuda")', True),
-        ("torch.tensor(-1, dtype=torch.long).cuda(0)", "torch.full((), -1, dtype=torch.long, device=0)", True),
-        ("torch.tensor(rows).to(device)", None, False),
-        ("torch.zeros(3).to(torch.float16)", None, False),
-        ("torch.zeros(3).to(other.dtype)", None, False),
-        ("torch.zeros(3).to(device, torch.half)", None, False),
-        ("torch.zeros(3, requires_grad=True).to(device)", None, False),
-        ("torch.zeros(3).tanh().to(device)", None, False),
-        ("np.zeros(3).to(device)", None, False),
-    ],
-)
-def test_a_tensor_is_made_where_it_is_needed(before: str, after: str | None, safe: bool) -> None:
-    tree = ast.parse(before)
-    move = tree.body[0].value  # type: ignore[attr-defined]
-    repair = on_device(move)
-    assert (repair and made(before, *repair.changes)) == after
-    assert (repair is not None and repair.safe) == safe
-    if after and safe and "cuda" not in before and "x." not in before:
-        old, new = (eval(code, {"torch": torch, "device": "cpu"}) for code in (before, after))
-        assert torch.equal(old, new)
-        assert old.dtype == new.dtype
-
-
-@pytest.mark.parametrize("number", ["0.5", "-3", "True", "2, dtype=torch.half"])
-def test_a_tensor_of_one_number_is_made_without_a_copy(number: str) -> None:
-    before = f"torch.tensor({number}, device='cpu')"
-    repair = filled(call(ast.parse(before), "tensor"))
-    assert repair is not None
-    old, new = (eval(code, {"torch": torch}) for code in (before, made(before, *repair.changes)))
-    assert torch.equal(old, new)
-    assert old.dtype == new.dtype
-    assert old.shape == new.shape
-
-
-def test_the_forward_pass_goes_into_autocast() -> None:
-    code = dedent("""
-        import torch
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            output = model(x)
-            loss = loss_fn(output, y)  # mean
-            loss.backward()
-    """)
-    program = source(code)
-    forward, backward = statement(program.tree, "output ="), statement(program.tree, "loss.backward")
-    repair = autocast(forward, backward, program)
-    assert repair is not None
-    assert not repair.safe
-    text = made(code, *repair.changes)
-    header = '    with torch.autocast("cuda", dtype=torch.bfloat16):\n        output = model(x)\n'
-    assert header + "        loss = loss_fn(output, y)  # mean\n    loss.backward()\n" in text
-    assert autocast(backward, forward, program) is None
-    again = source(text)
-    assert autocast(statement(again.tree, "with"), statement(again.tree, "loss.backward"), again) is None
-
-
 def test_a_repair_that_sets_an_argument_twice_changes_nothing_the_second_time() -> None:
     text = made("f(a)", SetArguments(call(ast.parse("f(a)"), "f"), {"b": "1"}))
     done = rewrite(text, [Repair((SetArguments(call(ast.parse(text), "f"), {"b": "1"}),), safe=True)])
     assert done.text == text
     assert done.skipped[0][1] == "it is done already"
+
+
+def gathered_in(code: str) -> tuple[Repair | None, str, str]:
+    """Return the repair of the first read that is appended, the program and what the repair makes of it."""
+    text = HEAD + LOOP + dedent(code)
+    program = source(text)
+    read = call(program.tree, ".append" if "right" not in code else "right.append").args[0]
+    repair = gathered(read, program)
+    return repair, text, text if repair is None else made(text, *repair.changes)
+
+
+LIST = """
+losses = []
+for step, (x, y) in enumerate(batches):
+    loss = ((model(x) - y) ** 2).mean()
+    losses.append(loss.item())
+    loss.data /= 4
+    if step % 100 == 99:
+        print(f"{sum(losses[-100:]) / 100:.3f}", len(losses))
+shown = [sum(losses) / len(losses), max(losses), losses[3]]
+"""
+LIST_OF_COUNTS = """
+def epoch():
+    right = []
+    for x, y in batches:
+        right.append((model(x) > y).sum().item())
+    return right
+
+shown.append(epoch())
+"""
+
+
+@pytest.mark.parametrize("code", [LIST, LIST_OF_COUNTS])
+def test_a_list_is_read_when_it_is_used(code: str) -> None:
+    repair, before, after = gathered_in(code)
+    assert repair is not None
+    assert repair.safe
+    assert ".item()" not in after
+    assert results(after) == results(before)
+    assert after.count("[:] = ") == code.count("print") + 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        LIST.replace("if step % 100 == 99:", "if True:"),  # in each step
+        LIST + "history = {'train': losses}\n",  # somebody else holds it
+        LIST.replace("losses = []", "losses = Meter()"),
+        LIST.replace("losses.append(loss.item())", "losses.append(loss.item())\n    losses.append(0)"),
+        LIST.replace("losses.append(loss.item())", "losses.append(model.weight.sum().item())").replace("losses", "w"),
+    ],
+)
+def test_a_list_that_is_not_understood_is_left_alone(code: str) -> None:
+    assert gathered_in(code)[0] is None

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from tests.lint.pointed import call, expression, made, refused, statement
-from whyidle.lint.repair import Import, Insert, Remove, Repair, Replace, SetArguments, Unwrap, Wrap
+from whyidle.lint.repair import Import, Insert, Remove, Repair, Replace, SetArguments, Wrap
 from whyidle.lint.rewrite import rewrite
 
 
@@ -78,6 +78,8 @@ def test_an_argument_with_a_comment_of_its_own_stays() -> None:
         ("t = loss.item()\n", "loss.item()", "a + b", "t = a + b\n"),
         ("f(loss.item(), k=loss.item())\n", "loss.item()", "a + b", "f(a + b, k=loss.item())\n"),
         ("f(loss.item())\n", "loss.item()", "a, b", "f((a, b))\n"),
+        ("x = {'a': loss.item()}\n", "loss.item()", "4", "x = {'a': 4}\n"),
+        ("loss.item().real\n", "loss.item()", "4", "(4).real\n"),
         ("loss.item()()\n", "loss.item()", "a or b", "(a or b)()\n"),
         ("print(f'é {loss.item():.3f} ß')\n", "loss.item()", "total", "print(f'é {total:.3f} ß')\n"),
     ],
@@ -93,14 +95,6 @@ def test_a_place_that_python_tells_wrong_is_left_alone() -> None:
     for node in wrong[1:]:
         done = rewrite(text, [Repair((Replace(node, "total"),), safe=True)])
         assert done.skipped or "total" in ast.unparse(ast.parse(done.text))
-
-
-def test_a_part_stays_of_an_expression() -> None:
-    text = "x = torch.zeros(\n    n,  # rows\n).to(device)\n"
-    tree = ast.parse(text)
-    move, factory = call(tree, ".to"), call(tree, "zeros")
-    changes = (Unwrap(move, factory), SetArguments(factory, {"device": "device"}))
-    assert made(text, *changes) == "x = torch.zeros(\n    n,  # rows\n    device=device,\n)\n"
 
 
 @pytest.mark.parametrize(

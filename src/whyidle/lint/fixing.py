@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -152,6 +153,8 @@ def write(path: Path, data: bytes) -> None:
     """
     place = Path(os.path.realpath(path))  # a link stays one
     try:
+        if not os.access(place, os.W_OK):  # which a new file in its place would not respect
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         number, name = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
         try:
             with os.fdopen(number, "wb") as file:

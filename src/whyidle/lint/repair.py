@@ -25,14 +25,6 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
-class Unwrap:
-    """Let a part of an expression stand in its place: of `torch.zeros(n).to(device)`, `torch.zeros(n)` stays."""
-
-    node: ast.expr
-    part: ast.expr
-
-
-@dataclass(frozen=True, slots=True)
 class Remove:
     """Take a statement away; where its block would be empty, `pass` stays."""
 
@@ -64,7 +56,7 @@ class Import:
     code: str
 
 
-Change = SetArguments | Replace | Unwrap | Remove | Insert | Wrap | Import
+Change = SetArguments | Replace | Remove | Insert | Wrap | Import
 
 
 @dataclass(frozen=True, slots=True)

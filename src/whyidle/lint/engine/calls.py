@@ -59,6 +59,8 @@ class Calls(Expressions):
         if not inside:
             self._call_back(call)
             result = self._result(call)
+        elif result.kind == "unknown" and last_name(node.func) in knowledge.PASSING:
+            result = self._passed(call)
         self._shown(call)
         event = Called(
             node=node,
@@ -399,7 +401,7 @@ class Calls(Expressions):
         function, name = call.function, call.name
         if function.kind == "module":
             return _output(function)
-        if function.kind == "metric":
+        if function.kind in {"metric", "tensor"}:  # nobody calls a tensor: what we took for one was a network
             return ASSUMED
         if function.kind == "name":
             if name in _BUILTIN:
@@ -428,6 +430,8 @@ class Calls(Expressions):
             if inner.kind == "function":  # torch.compile(self.step): what it is bound to is needed when it is called
                 return Value("module", "assumed", name=f"{name}({inner.name})", define=inner.define, items=inner.items)
             return Value("module", "assumed", name=name)
+        if name == "torch.autograd.Variable":
+            return next(iter(call.args), UNKNOWN)
         if name == "deepspeed.initialize":
             engine = Value("module", "device", name=name)
             return Value("plain", items=(engine, Value("optimizer", name=name), UNKNOWN, Value("scheduler", name=name)))
@@ -473,6 +477,8 @@ class Calls(Expressions):
 
     def _unknown_result(self, call: Call, name: str) -> Value:
         last = name.rpartition(".")[2].lstrip(".")
+        if call.function.kind == "unknown" and last.islower() and call.tensors() and named(last).kind == "module":
+            return ASSUMED  # a network, whatever made it
         if knowledge.MODULE_FACTORY.search(last):
             return Value("module", "assumed", name=name)
         if knowledge.LOADER_FACTORY.search(last):
@@ -615,7 +621,8 @@ def _output(network: Value) -> Value:
 def _of_network(result: Value, network: Value) -> Value:
     """Return what a call of a module of the project gives, whose `forward` was followed."""
     if result.kind == "tensor":
-        return result.but(place=_output(network).place if result.place in {"assumed", "unknown"} else result.place)
+        followed = result.place == "device" or (result.place == "host" and network.place != "device")
+        return result if followed else result.but(place=_output(network).place)
     return _output(network) if result.kind == "unknown" else result
 
 

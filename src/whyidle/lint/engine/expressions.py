@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import cast
 
 from whyidle.lint.engine.guards import split
 from whyidle.lint.engine.guess import named
@@ -107,7 +108,10 @@ class Expressions(State):
         if base.kind == "settings":
             return self._setting(attr)
         if base.kind in {"instance", "module"} and base.fields is not None and attr in base.fields:
-            return base.fields[attr]
+            value = base.fields[attr]
+            if value.known and isinstance(base.define, Definition) and attr in _changing(base.define):
+                return value.but(known=False, constant=None)
+            return value
         if base.kind in {"instance", "class", "module"} and isinstance(base.define, Definition):
             method = self.method(base.define, attr)
             if method is not None:
@@ -463,6 +467,19 @@ def _constant(_: Expressions, node: ast.Constant) -> Value:
 
 def _lambda(_: Expressions, node: ast.Lambda) -> Value:
     return Value("plain", node=node, name="lambda")
+
+
+def _changing(cls: Definition) -> frozenset[str]:
+    """Return the attributes that methods of a class set after its `__init__`: what they start with is no constant."""
+    asked, key = cls.module.asked, ("changing", id(cls.node))
+    if key not in asked:
+        found = set()
+        for name, method in cls.methods.items():
+            for node in ast.walk(method.node) if name != "__init__" else ():
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                    found.add(node.attr)
+        asked[key] = frozenset(found)
+    return cast("frozenset[str]", asked[key])
 
 
 _HANDLERS: dict[type[ast.expr], Callable[..., Value]] = {

@@ -22,7 +22,7 @@ _RARE = re.compile(
     r"ckpt|report|flush|display|visuali[sz]e|vis|plot|dump|debug|verbose|profile|profiling|profiler|summary|summarize|"
     r"tick|done|finished|terminated|truncated|best|early|stop|last|first|final|end|overflow|fail|failed|failure|error|"
     r"sample|wandb|tensorboard|interval|freq|every|warn|once|initial|resume|test|inspect|dry_run|benchmark|timing|"
-    r"synchronize_step|nan|inf|oom|cancel\w*)(_|$)",
+    r"synchronize_step|nan|inf|oom|cancel\w*|interrupted|preempted|timeout)(_|$)",
     re.IGNORECASE,
 )
 _ACCUMULATION = re.compile(
@@ -158,7 +158,10 @@ def _several(test: ast.BoolOp, value: Value) -> tuple[Condition, Condition]:
     for yes, no in parts[1:]:
         everything = everything.both(yes if isinstance(test.op, ast.And) else no)
     loose = [no if isinstance(test.op, ast.And) else yes for yes, no in parts]
-    anything = next((one for one in loose if not one.bites), RARELY if loose else ALWAYS)
+    counted = next(
+        (one for one in loose if one.every != 1), None
+    )  # `step % n == 0 or is_last`: rare, and then once more
+    anything = counted or next((one for one in loose if not one.bites), RARELY if loose else ALWAYS)
     return (everything, anything) if isinstance(test.op, ast.And) else (anything, everything)
 
 
@@ -231,4 +234,6 @@ def _compared(test: ast.Compare, text: str, value: Value) -> tuple[Condition, Co
 def _is_counter(node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp):
         return _is_counter(node.left) or _is_counter(node.right)
-    return isinstance(node, ast.Name | ast.Attribute | ast.Call) and bool(_COUNTER.match(last_name(node)))
+    if isinstance(node, ast.Call) and not node.args:  # trainer.get_num_updates()
+        return bool(_COUNTER.match(last_name(node.func).removeprefix("get_")))
+    return isinstance(node, ast.Name | ast.Attribute) and bool(_COUNTER.match(last_name(node)))

@@ -8,8 +8,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from whyidle.lint.engine.guess import named
 from whyidle.lint.engine.traits import last_name, within
-from whyidle.lint.values import Value
+from whyidle.lint.values import UNKNOWN, Value
 from whyidle.lint.where import Where
 
 if TYPE_CHECKING:
@@ -71,12 +72,30 @@ def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: 
         nested = engine.traits.has_training_loop(node.body, module)
         if where.phase == "step" and where.work == "train":
             return LoopKind.MICRO if not nested else LoopKind.WITHIN
-        if not nested or (_takes_a_batch(node, over) and engine.traits.steps(node.body, module)):
+        if not nested or (_takes_a_batch(node, over) and _once_for_all(engine, node)):
             return LoopKind.STEP
         return LoopKind.UPDATE if engine.traits.steps(node.body, module) else LoopKind.EPOCH
     if where.phase == "step":
         return LoopKind.ROLLOUT if steps_environment(node) else LoopKind.WITHIN
     return _without_training(node, over, where)
+
+
+def _once_for_all(engine: Statements, node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Say whether the batch that a round takes is all that it trains on: loops within take none of their own."""
+    traits, module = engine.traits, engine.frame.module
+    if traits.steps(node.body, module):
+        return True
+    inner = [loop for loop in traits.parts(node.body, module)[1] if traits.trains(loop.body, module)]
+    taking = (
+        _takes_a_batch(loop, UNKNOWN)
+        or (not isinstance(loop, ast.While) and any(named(last).kind == "loader" for last in _names(loop.iter)))
+        for loop in inner
+    )
+    return bool(inner) and not any(taking)
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {last_name(one) for one in ast.walk(node) if isinstance(one, ast.Name | ast.Attribute)}
 
 
 def _takes_a_batch(node: ast.For | ast.AsyncFor | ast.While, over: Value) -> bool:
@@ -116,8 +135,6 @@ def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, whe
 
 
 def _calls_network(calls: list[ast.Call]) -> bool:
-    from whyidle.lint.engine.guess import named
-
     return any(
         named(last_name(one.func)).kind == "module"
         or last_name(one.func) in {"forward", "fwd", "decode_one_token", "decode_step", "denoise"}

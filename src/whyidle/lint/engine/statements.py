@@ -10,7 +10,7 @@ from typing import cast
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls, element
 from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, makes_once, split
-from whyidle.lint.engine.guess import TEXT, named, of_parameter
+from whyidle.lint.engine.guess import TEXT, annotated, named, of_parameter
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
 from whyidle.lint.engine.traits import last_name, within
@@ -256,11 +256,21 @@ class Statements(Calls):
             if knowledge.NO_GRAD.search(name):
                 self.be(no_grad=True)
             elif knowledge.AUTOCAST.search(name):
-                self.be(autocast=True)
+                self.be(autocast=not self._is_off(item.context_expr))
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, value)
         self._keeping(node.body)
         self.frame.where = before
+
+    def _is_off(self, node: ast.expr) -> bool:
+        """Say whether a context is made with enabled=False."""
+        for keyword in node.keywords if isinstance(node, ast.Call) else ():
+            if keyword.arg == "enabled":
+                kept = len(self.job.events)
+                value = self._quiet(keyword.value)
+                del self.job.events[kept:]
+                return value.known and not value.constant
+        return False
 
     def _keeping(self, body: Sequence[ast.stmt]) -> None:
         self.body(body)
@@ -270,7 +280,9 @@ class Statements(Calls):
         self.body(node.body)
         for handler in node.handlers:
             self.frame.where = Condition("rare").behind(before)
+            env = dict(self.frame.env)
             self.body(handler.body)
+            self.frame.env = _merged(env, self.frame.env)
         self.frame.where = before
         self.body(node.orelse)
         self.body(node.finalbody)
@@ -382,6 +394,8 @@ class Statements(Calls):
         )  # fmt: skip
         self.body(function.body)
         result = self.frame.result
+        if result.kind == "unknown":
+            result = annotated(function.returns) or result
         self.frame = caller
         self.running.discard(key)
         self.answers[asked] = self.answers[key,] = result
@@ -393,6 +407,7 @@ class Statements(Calls):
             return True
         body, module = definition.node.body, definition.module
         hot = where.phase == "step" or definition.name == "__init__" or self.traits.trains(body, module)
+        hot = hot or knowledge.LOADER_FACTORY.search(definition.name) is not None
         self.foreign += hot
         return hot and self.foreign <= FOREIGN
 
@@ -513,7 +528,7 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -
         elif name.endswith(("compiler.disable", "_dynamo.disable")):
             where = replace(where, compiled=False)
         elif knowledge.AUTOCAST.search(name):
-            where = replace(where, autocast=True)
+            where = replace(where, autocast="enabled=False" not in ast.unparse(decorator).replace(" ", ""))
     return where
 
 

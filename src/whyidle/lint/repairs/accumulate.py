@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from whyidle.lint.repair import Change, Insert, Repair, Replace
-from whyidle.lint.repairs.mentions import Mention, mentions, path_to, scope_of
+from whyidle.lint.repairs.mentions import Mention, mentions, path_to, places_before, scope_of
 from whyidle.lint.source import Source
 
 _EQUAL = "the sum is kept on the GPU in float64 and is the same number"
@@ -45,7 +45,7 @@ def accumulated(read: ast.expr, source: Source) -> Repair | None:
         return None
     shown = [use for use in uses if _is_read(use) and use not in sums]
     kind = _kind([use for use in uses if use not in sums], sums)
-    places = _places(shown, sums)
+    places = places_before(shown, sums)
     if len({ast.dump(node) for node in _reads(sums)}) > 1:  # of the others nobody said that they are tensors
         return None
     if kind is None or places is None or ("inference_mode" in source.text and len(sums) > 1):
@@ -82,7 +82,7 @@ def _read_in(value: ast.expr) -> ast.Call | None:
         if isinstance(value.op, ast.Mult) and _is_number(value.left):
             return _read_in(value.right)
         return None
-    return value if isinstance(value, ast.Call) and _tensor(value) is not None else None
+    return value if isinstance(value, ast.Call) and tensor_of(value) is not None else None
 
 
 def _reads(sums: Sequence[Mention]) -> Iterator[ast.Call]:
@@ -93,12 +93,12 @@ def _reads(sums: Sequence[Mention]) -> Iterator[ast.Call]:
         yield read
 
 
-def _tensor(read: ast.Call) -> ast.expr | None:
+def tensor_of(read: ast.Call) -> ast.expr | None:
     """Return the tensor that is read: of `loss.item()` or `float(loss)`, `loss`."""
     if isinstance(read.func, ast.Attribute) and read.func.attr == "item" and not read.args and not read.keywords:
         return read.func.value
     if isinstance(read.func, ast.Name) and read.func.id in {"float", "int"} and len(read.args) == 1:
-        return read.args[0] if read.func.id == "float" or _is_count(read.args[0]) else None
+        return read.args[0] if read.func.id == "float" or is_count(read.args[0]) else None
     return None
 
 
@@ -159,16 +159,16 @@ def _is_read(use: Mention) -> bool:
 
 def _kind(others: Sequence[Mention], sums: Sequence[Mention]) -> str | None:
     """Return what the sum is of, "float" or "int"; None where that cannot be told."""
-    tensors = [tensor for read in _reads(sums) if (tensor := _tensor(read)) is not None]
+    tensors = [tensor for read in _reads(sums) if (tensor := tensor_of(read)) is not None]
     if any(isinstance(use.node.ctx, ast.Store) and isinstance(_stored(use), float) for use in others):
         return "float"
     if all("loss" in (use.node.id + ast.unparse(tensor)).lower() for use, tensor in zip(sums, tensors, strict=True)):
         return "float"
     plain = all(isinstance(use.statement, ast.AugAssign) and use.statement.value in set(_reads([use])) for use in sums)
-    return "int" if plain and all(_is_count(tensor) for tensor in tensors) else None
+    return "int" if plain and all(is_count(tensor) for tensor in tensors) else None
 
 
-def _is_count(tensor: ast.expr) -> bool:
+def is_count(tensor: ast.expr) -> bool:
     """Say whether it is the number of places where something is true: `(guess == label).sum()`."""
     match tensor:
         case ast.Call(func=ast.Attribute(value=truth, attr="sum"), args=[], keywords=[]):
@@ -186,51 +186,22 @@ def _is_count(tensor: ast.expr) -> bool:
             return False
 
 
-def _places(shown: Sequence[Mention], sums: Sequence[Mention]) -> list[ast.stmt] | None:
-    """Return the statements before which the sum has to be read; None where that is in each step, or unclear."""
-    done: list[tuple[list[ast.stmt], int, Mention]] = []
-    for use in shown:
-        for each in sums:
-            if each.loops[-1] in use.loops and not use.is_counted(each.loops[-1]):
-                return None
-        if any(_covers(one, use, sums) for one in done):
-            continue
-        block, place = next(use.blocks())
-        if isinstance(block[place], ast.While) or _is_elif(use):
-            return None
-        done.append((block, place, use))
-    return [block[place] for block, place, _ in done]
-
-
-def _covers(done: tuple[list[ast.stmt], int, Mention], use: Mention, sums: Sequence[Mention]) -> bool:
-    """Say whether a read that is made already always comes before this use, with nothing added in between."""
-    block, place, first = done
-    inside = any(one is block and place <= here for one, here in use.blocks())
-    between = [each for each in sums if first.node.lineno <= each.node.lineno <= use.node.lineno]
-    return inside and not between and first.loops == use.loops
-
-
-def _is_elif(use: Mention) -> bool:
-    """Say whether it stands in the test of an `elif`, before which no statement can."""
-    statement = use.statement
-    above = use.path[: use.path.index(statement)]
-    outer = above[-1] if above else None
-    return (
-        isinstance(statement, ast.If)
-        and isinstance(outer, ast.If)
-        and outer.orelse == [statement]
-        and statement.col_offset == outer.col_offset
-    )
-
-
 def _kept(read: ast.Call, source: Source, kind: str, exact: bool) -> str:
     """Return what stands in the place of a read: the tensor itself, without what made it."""
-    tensor = _tensor(read)
+    tensor = tensor_of(read)
     assert tensor is not None
-    code = ast.get_source_segment(source.text, tensor) or ast.unparse(tensor)
-    if not isinstance(tensor, _ATOMS):
-        code = f"({code})"
+    code = spelled(tensor, source)
     if kind == "int":
         return code
-    detached = code if code.endswith((".detach()", ".data")) else f"{code}.detach()"
-    return f"{detached}.double()" if exact else detached
+    return f"{detached(code)}.double()" if exact else detached(code)
+
+
+def spelled(tensor: ast.expr, source: Source) -> str:
+    """Return the code of an expression as it stands there, ready to be followed by a method."""
+    code = ast.get_source_segment(source.text, tensor) or ast.unparse(tensor)
+    return code if isinstance(tensor, _ATOMS) else f"({code})"
+
+
+def detached(code: str) -> str:
+    """Return the code of a tensor without what made it."""
+    return code if code.endswith((".detach()", ".data")) else f"{code}.detach()"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -112,3 +112,45 @@ def _reads_outer(inner: ast.AST, name: str) -> bool:
     own = isinstance(arguments, ast.arguments) and name in _parameters(arguments)
     own = own or (not isinstance(inner, ast.ClassDef) and any(isinstance(node.ctx, ast.Store) for node in inside))
     return shared or (bool(inside) and not own)
+
+
+def places_before(shown: Sequence[Mention], changed: Sequence[Mention]) -> list[ast.stmt] | None:
+    """Return the statements before which a value has to be read; None where that is in each step, or unclear.
+
+    Args:
+        shown: uses of its name that need it.
+        changed: uses in loops, in which it changes.
+    """
+    done: list[tuple[list[ast.stmt], int, Mention]] = []
+    for use in shown:
+        for each in changed:
+            if each.loops[-1] in use.loops and not use.is_counted(each.loops[-1]):
+                return None
+        if any(_covers(one, use, changed) for one in done):
+            continue
+        block, place = next(use.blocks())
+        if isinstance(block[place], ast.While) or _is_elif(use):
+            return None
+        done.append((block, place, use))
+    return [block[place] for block, place, _ in done]
+
+
+def _covers(done: tuple[list[ast.stmt], int, Mention], use: Mention, changed: Sequence[Mention]) -> bool:
+    """Say whether a read that is made already always comes before this use, with no change in between."""
+    block, place, first = done
+    inside = any(one is block and place <= here for one, here in use.blocks())
+    between = [each for each in changed if first.node.lineno <= each.node.lineno <= use.node.lineno]
+    return inside and not between and first.loops == use.loops
+
+
+def _is_elif(use: Mention) -> bool:
+    """Say whether it stands in the test of an `elif`, before which no statement can."""
+    statement = use.statement
+    above = use.path[: use.path.index(statement)]
+    outer = above[-1] if above else None
+    return (
+        isinstance(statement, ast.If)
+        and isinstance(outer, ast.If)
+        and outer.orelse == [statement]
+        and statement.col_offset == outer.col_offset
+    )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from whyidle.lint.repair import Change, Import, Insert, Remove, Repair, Replace, SetArguments, Unwrap, Wrap
+from whyidle.lint.repair import Change, Import, Insert, Remove, Repair, Replace, SetArguments, Wrap
 from whyidle.lint.rewrite.arguments import arguments_set
-from whyidle.lint.rewrite.expressions import replaced, unwrapped
+from whyidle.lint.rewrite.expressions import replaced
 from whyidle.lint.rewrite.imports import imported
 from whyidle.lint.rewrite.places import Refused, Text, parsed
 from whyidle.lint.rewrite.splice import Splice, free, spliced
@@ -78,8 +78,6 @@ def _splices(text: Text, change: Change) -> list[Splice]:
             return [arguments_set(text, change)]
         case Replace():
             return [replaced(text, change)]
-        case Unwrap():
-            return unwrapped(text, change)
         case Remove():
             return [removed(text, change)]
         case Insert():

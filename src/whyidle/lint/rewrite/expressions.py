@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from whyidle.lint.repair import Replace, Unwrap
+from whyidle.lint.repair import Replace
 from whyidle.lint.rewrite.places import Refused, Text
 from whyidle.lint.rewrite.splice import Splice, narrowed
 
@@ -24,6 +24,8 @@ def replaced(text: Text, change: Replace) -> Splice:
     except SyntaxError:
         raise Refused("what should stand there is no expression") from None
     bare = isinstance(new, _ATOMS) or (not isinstance(new, _LOOSE) and _alone(text, change.node))
+    if isinstance(new, ast.Constant) and not isinstance(text.parent(change.node), ast.Attribute):
+        bare = True
     return narrowed(start, text.text[start:end], change.code if bare else f"({change.code})")
 
 
@@ -33,14 +35,3 @@ def _alone(text: Text, node: ast.expr) -> bool:
     if isinstance(parent, ast.Call):
         return ast.dump(parent.func, include_attributes=True) != ast.dump(node, include_attributes=True)
     return isinstance(parent, ast.stmt | ast.keyword)
-
-
-def unwrapped(text: Text, change: Unwrap) -> list[Splice]:
-    """Return what takes away all of an expression but a part."""
-    (start, end), (first, last) = text.span(change.node), text.span(change.part)
-    if not start <= first <= last <= end:
-        raise Refused("the one is not a part of the other")
-    if not isinstance(change.part, _ATOMS):
-        return [narrowed(start, text.text[start:end], f"({text.text[first:last]})")]
-    around = [Splice(start, first, ""), Splice(last, end, "")]
-    return [splice for splice in around if splice.start < splice.end]

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from whyidle.lint.events import Event
+from whyidle.lint.job import Job
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+RANKS = re.compile(r"rank|main_process|is_main|master|global_zero|distributed|world_size", re.IGNORECASE)
+LONGEST_RANK = 60  # characters of a condition that asks for a rank and nothing else
 Bindings: TypeAlias = Mapping[str, Sequence[ast.expr]]
 
 
@@ -48,6 +54,24 @@ def condition(path: Sequence[ast.AST]) -> str:
         if isinstance(node, ast.Match):
             return ast.unparse(node.subject)
     return ""
+
+
+def is_unconditional(event: Event, job: Job) -> bool:
+    """Say whether nothing but ranks is asked between the training loop that an event runs in and the event itself.
+
+    The engine takes a condition that it cannot read for one that holds. What is done now and then stands behind such
+    conditions, too, so that who says "in every step" of it has to look twice. The job has to be known to its end.
+    """
+    steps = {id(step.node) for step in job.steps()}
+    for source, node in ((event.source, event.node), *reversed(event.via)):
+        for outer in reversed(around(source.tree, node)):
+            if id(outer) in steps:
+                return True
+            if isinstance(outer, ast.If | ast.ExceptHandler | ast.Match):
+                test = ast.unparse(outer.test) if isinstance(outer, ast.If) else ""
+                if not RANKS.search(test) or len(test) > LONGEST_RANK:
+                    return False
+    return True
 
 
 def names_in(target: ast.AST) -> Iterator[str]:

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event, Indexed, Tested
 from whyidle.lint.job import Job
 from whyidle.lint.often import rhythm, severity
@@ -53,8 +55,8 @@ class GraphBreak(Check):
         where = event.where
         if not where.compiled or not where.reachable or where.guard == "flag":
             return
-        scalars = "capture_scalar_outputs" in event.source.text
-        sizes = "capture_dynamic_output_shape_ops" in event.source.text
+        settings = " ".join((*job.settings, job.source.text, event.source.text))
+        scalars, sizes = "capture_scalar_outputs" in settings, "capture_dynamic_output_shape_ops" in settings
         why = ""
         if isinstance(event, Tested) and event.how in _TESTS and event.value.on_device and event.value.boolean:
             why = "branches on a tensor's value"
@@ -66,11 +68,12 @@ class GraphBreak(Check):
             return
         assert isinstance(event.node, ast.expr)
         reads = "value" in why
+        branch = _in_branch(event)
         yield Hit(
             event.node,
             f"`{_short(event.node)}` {why} in compiled code: the graph ends there {rhythm(event)}, and another begins.",
-            severity(where) if reads else "low",
-            0.7 if where.phase == "maybe" else 0.9,
+            severity(where) if reads and not branch else "low",
+            0.5 if branch else 0.7 if where.phase == "maybe" else 0.9,
             event.source,
             title="keep values on the GPU, and take the rest out of the compiled function",
             change="return hits.sum(), mask.sum()  # tensors; read and divide them after the compiled function, rarely"
@@ -207,6 +210,14 @@ def _of_call(event: Called, *, scalars: bool, sizes: bool) -> str:
         on_device = event.receiver.on_device if event.receiver is not None else any(a.on_device for a in event.args)
         return "makes a tensor whose size depends on values" if on_device else ""
     return ""
+
+
+def _in_branch(event: Event) -> bool:
+    """Say whether a condition of the function decides about it: often one on shapes, known when it is compiled."""
+    chain = around(event.source, event.node)
+    start = max((number for number, part in enumerate(chain) if isinstance(part, ast.FunctionDef)), default=0)
+    inside = (*chain[start:], event.node)
+    return any(isinstance(part, ast.If) and below is not part.test for part, below in pairwise(inside))
 
 
 def _short(node: ast.expr) -> str:

@@ -190,6 +190,6 @@ def _is_network(call: Called) -> bool:
 def _is_wide(call: Called) -> bool:
     """Say whether a convolution has a kernel larger than one pixel; a stride as large cuts patches."""
     kernel, stride = call.argument(2, "kernel_size"), call.argument(3, "stride")
-    if kernel is None or kernel.constant == 1:
+    if kernel is None or not isinstance(kernel.constant, int) or kernel.constant < 3:
         return False
-    return stride is None or not stride.known or stride.constant != kernel.constant
+    return stride is None or stride.constant != kernel.constant

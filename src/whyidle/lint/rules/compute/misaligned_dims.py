@@ -45,17 +45,21 @@ class MisalignedDims(Check):
 
     def __init__(self) -> None:
         self.sides: dict[int, set[str]] = {}
-        self.places: dict[int, tuple[Value, Called]] = {}
+        self.aligned: set[tuple[int, int]] = set()  # arguments that were met with a good size, too
+        self.places: dict[int, tuple[int, Value, Called]] = {}
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if isinstance(event, Called) and job.gpu != "no":
             for position, keyword, side in _LAYERS.get(event.name, ()):
                 value = event.argument(position, keyword)
                 size = value.constant if value is not None else None
-                if value is None or not isinstance(size, int) or size < _HIDDEN or size % 8 == 0:
+                if value is None or not isinstance(size, int) or size < _HIDDEN:
+                    continue
+                if size % 8 == 0:
+                    self.aligned.add((id(event.node), position))
                     continue
                 self.sides.setdefault(size, set()).update({"in", "out"} if side == "both" else {side})
-                self.places.setdefault(size, (value, event))
+                self.places.setdefault(size, (position, value, event))
         yield from ()
 
     def end(self, job: Job) -> Iterator[Hit]:
@@ -66,7 +70,9 @@ class MisalignedDims(Check):
         }
         if not found or not job.trains or not is_sixteen_bit(job):
             return
-        for size, (value, event) in found.items():
+        for size, (position, value, event) in found.items():
+            if (id(event.node), position) in self.aligned:  # the default is not what the job uses
+                continue
             spelled = value.node if isinstance(value.node, ast.Constant) else None
             better = -(-size // 64) * 64
             name = f"`{value.name}={size}`" if spelled is not None and value.name else f"A layer's size of {size}"

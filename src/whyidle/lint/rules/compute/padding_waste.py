@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
@@ -9,6 +10,7 @@ from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 
 _MAKES = {"torch.zeros", "torch.ones", "torch.full", "torch.empty", "numpy.zeros", "numpy.ones", "numpy.full"}
+_FEEDS = re.compile(r"torch\.utils\.data|\bDataset\b")
 _LONG = 256  # tokens: below it the padding of a batch is small beside what each step costs anyway
 
 
@@ -21,8 +23,8 @@ class PaddingWaste(Check):
 
     ## How we know
     A function makes a tensor of `len(items)` rows and a length that is a number of 256 or more, and fills each row up
-    to the item's length. Or a tokenizer is told `padding="max_length"` in a program that trains. How long items
-    are we do not see.
+    to the item's length. Or a tokenizer is told `padding="max_length"` in a program that trains, or that makes
+    data sets. How long items are we do not see.
 
     ## When to ignore it
     Nearly all items have full length, or shapes have to stay the same: `torch.compile`, CUDA graphs, TPUs, a text
@@ -42,7 +44,7 @@ class PaddingWaste(Check):
             )
             items = ast.unparse(_size(event.node)[0])[len("len(") : -1]
             change = f"longest = max(len(item) for item in {items})  # in place of {length}"
-        elif job.trains and _tokenizes_to_limit(event):
+        elif (job.trains or _FEEDS.search(event.source.text)) and _tokenizes_to_limit(event):
             message = "Each text is padded to the longest length allowed: the GPU computes the padding, too."
             change = (
                 "# without padding here; then per batch:\n"

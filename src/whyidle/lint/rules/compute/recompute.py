@@ -158,7 +158,12 @@ def _is_switch(event: Called, job: Job) -> bool:
     """Say whether a model is told to do it: model.gradient_checkpointing_enable(), set_grad_checkpointing(True)."""
     enable = event.argument(0, "enable")
     on = enable is None or not enable.known or bool(enable.constant)
-    return job.trains and event.name.rpartition(".")[2] in _SWITCHES and on
+    method, chain = event.name.rpartition(".")[2], around(event.source, event.node)
+    if not job.trains or method not in _SWITCHES or not on:
+        return False
+    if any(isinstance(part, ast.If) and "checkpoint" in ast.unparse(part.test) for part in chain):
+        return False  # somebody asks for it
+    return not any(isinstance(part, ast.FunctionDef) and part.name == method for part in chain)  # only hands it on
 
 
 def _is_layer(event: Called) -> bool:

@@ -207,6 +207,13 @@ def _is_update(call: Called) -> bool:
 
 
 def _hit(call: Called, wrapper: Literal["DDP", "FSDP"], severity: Severity, when: str) -> Hit:
+    backward = ast.unparse(call.node)
+    replicated = (
+        "last = (step + 1) % k == 0\n"
+        "with contextlib.nullcontext() if last else model.no_sync():  # around the forward pass, too\n"
+        f"    {backward}"
+    )
+    sharded = f"model.set_requires_gradient_sync(last)  # fully_shard; older: with model.no_sync():\n{backward}"
     return Hit(
         node=call.node,
         message=f"{wrapper} exchanges gradients in each of several backward passes before one optimizer step{when}: "
@@ -215,10 +222,6 @@ def _hit(call: Called, wrapper: Literal["DDP", "FSDP"], severity: Severity, when
         confidence=0.7 if wrapper == "DDP" else 0.5,
         source=call.source,
         title="exchange gradients in the last micro-step only",
-        change="last = (step + 1) % k == 0\n"
-        "with contextlib.nullcontext() if last else model.no_sync():  # around the forward pass, too\n"
-        f"    {ast.unparse(call.node)}"
-        if wrapper == "DDP"
-        else f"model.set_requires_gradient_sync(last)  # fully_shard; older: with model.no_sync():\n{ast.unparse(call.node)}",
+        change=replicated if wrapper == "DDP" else sharded,
         risk="FSDP then keeps whole gradients on each GPU until the last micro-step" if wrapper == "FSDP" else "",
     )

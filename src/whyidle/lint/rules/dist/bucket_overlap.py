@@ -23,9 +23,9 @@ class BucketOverlap(Check):
     """Gradients are summed over ranks by hand, once the whole backward pass is over.
 
     ## Why it costs time
-    DistributedDataParallel starts to exchange a bucket of gradients as soon as its last one is there, while the backward
-    pass still computes the rest. An `all_reduce` after `backward()` overlaps with nothing: its whole length is added to
-    each step, and one call per parameter adds a start-up time for each.
+    DistributedDataParallel starts to exchange a bucket of gradients as soon as its last one is there, while the
+    backward pass still computes the rest. An `all_reduce` after `backward()` overlaps with nothing: its whole length is
+    added to each step, and one call per parameter adds a start-up time for each.
 
     ## How we know
     What is given to `all_reduce` are gradients (`p.grad`, or a concatenation of these), in a training step, outside of

@@ -46,15 +46,17 @@ class UnusedParameters(Check):
         argument = ARGUMENTS.get(last)
         if argument is not None:
             value, static = event.keywords.get(argument), event.keywords.get("static_graph")
-            searches = value is not None and value.known and value.constant is True
+            spelled = any(word.arg == argument for word in event.node.keywords)  # not in a dict that is passed on
+            searches = spelled and value is not None and value.known and value.constant is True
             if searches and not (static is not None and static.constant is not False):
-                yield self._hit(event, f"{argument}=False", Repair((SetArguments(event.node, {argument: "False"}),), False))
+                change = SetArguments(event.node, {argument: "False"})
+                yield self._hit(event, f"{argument}=False", Repair((change,), safe=False))
         elif last in {"Trainer", "Fabric"}:
             strategy = event.keywords.get("strategy")
             if strategy is not None and isinstance(strategy.constant, str) and strategy.constant.endswith(ON):
                 plain = strategy.constant.removesuffix(ON).rstrip("_")
                 change = SetArguments(event.node, {"strategy": f'"{plain}"'})
-                yield self._hit(event, f'strategy="{plain}"', Repair((change,), False))
+                yield self._hit(event, f'strategy="{plain}"', Repair((change,), safe=False))
 
     def _hit(self, event: Called, change: str, repair: Repair) -> Hit:
         return Hit(
@@ -64,7 +66,7 @@ class UnusedParameters(Check):
             severity="low",
             confidence=0.5,
             title="leave the search out if every parameter gets a gradient",
-            change=f"{_called(event.node)}(..., {change})  # static_graph=True if the same ones go without in each step",
+            change=f"{ast.unparse(event.node.func)}(..., {change})  # or static_graph=True",
             effort="argument",
             risk="DDP raises an error in the second step if some parameters get no gradient",
             repair=repair,
@@ -151,8 +153,3 @@ check_model(torch.nn.Linear(2, 2), find_unused_parameters=True)
 """,
         ),
     )
-
-
-def _called(call: ast.Call) -> str:
-    """Return what is called, as the source spells it."""
-    return ast.unparse(call.func)

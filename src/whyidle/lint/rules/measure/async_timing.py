@@ -9,6 +9,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event, Indexed, Looped, Shown, Tested
 from whyidle.lint.job import Job
 from whyidle.lint.rules.around import around, function_of
+from whyidle.lint.where import Where
 
 CLOCKS = {
     "time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns", "time.monotonic_ns",
@@ -20,6 +21,7 @@ WAITS = {
     ".wait_for_everyone", ".result", "float", "int", "bool", "torch.distributed.barrier", "torch.cuda.empty_cache",
     "torch.allclose", "torch.equal", "torch.nonzero", "torch.unique", "torch.masked_select", ".nonzero", ".unique",
 }  # fmt: skip
+NEAR = 12  # lines: outside of loops, what is timed is one thing (judgement), rather than a part of the program
 # Calls that hand on a tensor and compute nothing.
 PASSES_ON = {".to", ".cuda", ".detach", *vars(builtins)}
 
@@ -94,7 +96,9 @@ class AsyncTiming(Check):
             start = next((one for one in reversed(readings[:number]) if one.kept_as == since), None)
             if start is None or not _same_round(start, stop):
                 continue
-            if _only_queues(job.events[start.index + 1 : stop.index], where.function):
+            if where.phase != "step" and stop.event.node.lineno - start.event.node.lineno > NEAR:
+                continue
+            if _only_queues(job.events[start.index + 1 : stop.index], where):
                 yield _hit(stop, since)
 
     cases = (
@@ -213,11 +217,12 @@ def _same_round(start: Reading, stop: Reading) -> bool:
     return same and start.event.node.lineno < stop.event.node.lineno
 
 
-def _only_queues(events: Sequence[Event], function: str) -> bool:
+def _only_queues(events: Sequence[Event], where: Where) -> bool:
     """Say whether work of the GPU is queued by these events, and none of them waits for it, as far as can be told."""
     works = False
     for event in events:
-        if isinstance(event, Looped) and event.where.function == function:
+        same = event.where.function == where.function
+        if isinstance(event, Looped) and (same or event.over.kind == "loader" or event.where.phase != where.phase):
             return False
         if not event.where.often:
             continue
@@ -228,7 +233,9 @@ def _only_queues(events: Sequence[Event], function: str) -> bool:
         if isinstance(event, Called):
             if _may_wait(event):
                 return False
-            works = works or event.name == ".backward" or (event.result.on_device and event.name not in PASSES_ON)
+            of_tensor = event.receiver is None or event.receiver.kind == "tensor" or event.name == ".forward"
+            computes = same and of_tensor and event.result.on_device and event.name not in PASSES_ON
+            works = works or computes or event.name == ".backward"
     return works
 
 

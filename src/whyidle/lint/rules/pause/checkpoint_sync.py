@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.events import Called, Event
+from whyidle.lint.events import Called
 from whyidle.lint.job import Job
+from whyidle.lint.rules.around import is_unconditional
 
 SAVES = {
     "torch.save", "torch.distributed.checkpoint.save", "torch.distributed.checkpoint.save_state_dict",
@@ -34,27 +35,31 @@ class CheckpointSync(Check):
     """
 
     cost = "pause"
-    sees = (Called,)
 
-    def see(self, event: Event, _: Job) -> Iterator[Hit]:
-        assert isinstance(event, Called)
+    def end(self, job: Job) -> Iterator[Hit]:
+        for event in job.events:
+            if isinstance(event, Called):
+                yield from self._one(event, job)
+
+    def _one(self, event: Called, job: Job) -> Iterator[Hit]:
         where = event.where
         if event.name in SAVES or event.name in METHODS:
             if where.phase == "step" and where.work == "train" and not where.inner:
-                yield from self._in_loop(event)
+                yield from self._in_loop(event, job)
         elif event.name.endswith("TrainingArguments"):
             yield from self._by_setting(event, "save_steps", "max_steps")
         elif event.name.endswith(".ModelCheckpoint"):
             yield from self._by_setting(event, "every_n_train_steps", "")
 
-    def _in_loop(self, event: Called) -> Iterator[Hit]:
+    def _in_loop(self, event: Called, job: Job) -> Iterator[Hit]:
         where, call = event.where, ast.unparse(event.node)
-        if where.guard == "" and where.every == 1:
+        if where.guard == "" and where.every == 1 and is_unconditional(event, job):
             yield Hit(
                 node=event.node,
                 message=f"`{_short(event)}` writes a checkpoint in every step, and training waits until it is written.",
                 severity="medium",
                 confidence=0.9,
+                source=event.source,
                 title="save every so many minutes of work",
                 change=f"if (step + 1) % 1000 == 0:\n    {call}",
                 risk="up to so many steps are lost in a crash",
@@ -80,6 +85,7 @@ class CheckpointSync(Check):
             message=f"A checkpoint is written {'in ' if every == 1 else ''}{steps}, and training waits for each.",
             severity="low",
             confidence=0.7 if not setting else 0.5,
+            source=event.source,
             title="save less often",
             change=f"{setting}=1000" if setting else f"if step % 1000 == 0:\n    {ast.unparse(event.node)}",
             effort="argument" if setting else "code",

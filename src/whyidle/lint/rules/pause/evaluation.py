@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Looped
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import around
+from whyidle.lint.rules.around import around, is_unconditional
 
 # Metrics whose `compute()` goes over everything that was seen so far, so that each batch costs more than the last.
 GROWING = re.compile(
@@ -49,7 +49,7 @@ class Evaluation(Check):
             if (call.receiver_text, where.function) not in reset:
                 yield _per_batch(call, growing=bool(GROWING.search(metric.name)))
         for loop in job.events:
-            if isinstance(loop, Looped) and _evaluates(loop):
+            if isinstance(loop, Looped) and _evaluates(loop, job):
                 yield _per_step(loop, job)
 
     cases = (
@@ -179,14 +179,14 @@ def _per_batch(call: Called, growing: bool) -> Hit:
     )
 
 
-def _evaluates(loop: Looped) -> bool:
+def _evaluates(loop: Looped, job: Job) -> bool:
     """Say whether a loop over a whole loader runs within a training step, each time or every few."""
     where, node = loop.where, loop.node
     if not isinstance(node, ast.For) or loop.over.kind != "loader" or not where.inner or where.micro:
         return False
-    if where.phase != "step" or where.work not in {"train", "eval"} or where.guard not in {"", "rare"}:
+    if where.phase != "step" or where.work != "train" or where.guard not in {"", "rare"}:
         return False
-    if not (where.often or 1 < where.every < OFTEN):
+    if not (1 < where.every < OFTEN or (where.often and is_unconditional(loop, job))):
         return False
     held_out = any(HELD_OUT.search(one.id) for one in ast.walk(node.iter) if isinstance(one, ast.Name))
     ends = any(isinstance(one, ast.Break) for one in ast.walk(node))

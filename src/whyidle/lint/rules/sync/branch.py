@@ -162,7 +162,7 @@ def _reads(event: Tested, asked: ast.AST) -> bool:
     """Say whether a test reads a tensor: `if outputs:` asks a dict or list whether it is empty, as people write it."""
     if event.how in _COMPARING and isinstance(asked, ast.Call):
         ordered_by_name = any("." in ast.unparse(keyword.value) for keyword in asked.keywords if keyword.arg == "key")
-        return event.where.phase == "step" and not ordered_by_name
+        return event.where.phase == "step" and event.where.guard != "flag" and not ordered_by_name
     if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], ast.In | ast.NotIn):
         return event.value.place == "device" and not event.value.is_batch
     return event.value.boolean

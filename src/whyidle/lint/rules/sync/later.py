@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 
 from whyidle.lint.events import Event
-from whyidle.lint.repair import Repair, Replace
+from whyidle.lint.repair import Replace
+from whyidle.lint.repairs.accumulate import accumulated
+from whyidle.lint.repairs.gather import gathered
 from whyidle.lint.rules.sync import nearby
 from whyidle.lint.rules.sync.drain import Fix
 
@@ -22,6 +24,9 @@ def rarely(event: Event, tensor: ast.expr) -> Fix:
     statement, spelled = event.statement, ast.unparse(tensor)
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
         return _summed(event, statement, spelled)
+    if isinstance(statement, ast.Expr) and _appends(statement.value, event.node):
+        assert isinstance(statement.value, ast.Call)
+        return _listed(event, statement.value, spelled)
     test = f"{nearby.counter(event)} % 100 == 0"
     if event.where.work == "eval":
         return Fix(
@@ -43,21 +48,32 @@ def rarely(event: Event, tensor: ast.expr) -> Fix:
     )
 
 
+def _appends(value: ast.expr, read: ast.AST) -> bool:
+    """Say whether it is `values.append(loss.item())`."""
+    return isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".append") and read in value.args
+
+
 def _summed(event: Event, statement: ast.AugAssign, spelled: str) -> Fix:
     total = ast.unparse(statement.target)
-    kept = ast.unparse(statement.value).replace(ast.unparse(event.node), _detached(spelled))
-    repair = None
-    if isinstance(event.node, ast.Call) and isinstance(statement.target, ast.Name):
-        repair = Repair(
-            (Replace(event.node, _detached(spelled)),),
-            safe=False,
-            note=f"`{total}` becomes a tensor, summed in its own precision: read it with .item() where it is shown",
-        )
+    repair = accumulated(event.node, event.source) if isinstance(event.node, ast.expr) else None
+    kept = repair.changes[0] if repair is not None else None
+    code = kept.code if isinstance(kept, Replace) else _detached(spelled)
     return Fix(
         "add it up on the GPU and read the sum where it is shown",
-        f"{total} += {kept}  # stays on the GPU\n# where it is shown: {total}.item()",
+        f"{total} += {ast.unparse(statement.value).replace(ast.unparse(event.node), code)}  # stays on the GPU\n"
+        f"# where it is shown: float({total})",
         repair,
-        "the sum has the tensor's precision, not Python's",
+        "" if repair is not None else "the sum has the tensor's precision, not Python's",
+    )
+
+
+def _listed(event: Event, append: ast.Call, spelled: str) -> Fix:
+    values = ast.unparse(append.func).removesuffix(".append")
+    return Fix(
+        "leave the values on the GPU and read them when they are used",
+        f"{values}.append({_detached(spelled)})  # stays on the GPU\n"
+        f"# where they are used: [float(value) for value in {values}]",
+        gathered(event.node, event.source) if isinstance(event.node, ast.expr) else None,
     )
 
 

@@ -168,7 +168,7 @@ class H2dInStep(Check):
         several_lines = event.node.lineno != event.node.end_lineno  # whose comments would be lost
         if several_lines or extra or len(event.node.args) > 1 or made not in FILLING | ROUNDING | {"tensor"}:
             return None
-        if any(keyword.arg in {"device", "generator", "pin_memory"} for keyword in maker.keywords):
+        if any(keyword.arg in {"device", "generator", "pin_memory", "requires_grad"} for keyword in maker.keywords):
             return None
         func = event.node.func
         assert isinstance(func, ast.Attribute)
