@@ -138,6 +138,18 @@ class TestWatchedLines:
 class TestRules:
     """What the run as a whole says, where nothing is known of the line."""
 
+    def test_steps_that_lose_nothing_clear_no_line_that_did_not_run_in_them(self) -> None:
+        evaluates = finding("sync.scalar_read", EVAL)
+        (found,) = told(by_hand(ITEM_FRAME, gap=6), evaluates)
+        assert (found.evidence, found.seen) == ("source", "`evaluate` did not run in the recorded steps")
+        trace = steps(gap=6)
+        trace.host = [row for row in trace.host if ".py(" not in row[3]]
+        run = Run((trace.trace(),))
+        assert told(run, evaluates)[0].evidence == "cleared", "by the source it runs in each step"
+        (rare,) = told(run, replace(evaluates, severity="low"))
+        assert rare.evidence == "source"
+        assert rare.seen.endswith("it may run elsewhere")
+
     def test_what_a_trace_of_some_steps_cannot_hold_is_not_cleared_by_it(self) -> None:
         (found,) = told(by_hand(), finding("input.worker_startup", LOADER))
         assert found.evidence == "source"
