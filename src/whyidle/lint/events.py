@@ -9,13 +9,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from whyidle.lint.values import Value
 from whyidle.lint.where import Where
 
 if TYPE_CHECKING:
     from whyidle.lint.source import Source
+
+How: TypeAlias = Literal[  # the truth or order of a value is asked
+    "if", "while", "assert", "not", "and", "or", "else", "filter", "max", "min", "sorted", "any", "all"
+]
+As: TypeAlias = Literal["f-string", "%", "format", "print", "str", "repr", "log"]  # a value is made text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +70,7 @@ class Tested(Event):
     """The truth or order of a value is asked, for which a tensor is read back."""
 
     value: Value
-    how: Literal["if", "while", "assert", "not", "and", "or", "else", "filter", "max", "min", "sorted", "any", "all"]
+    how: How
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,7 @@ class Shown(Event):
     """A value is made text: for a tensor, it is read back."""
 
     value: Value
-    how: Literal["f-string", "%", "format", "print", "str", "repr", "log"]
+    how: As
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from typing import cast
 from whyidle.lint.engine.guards import split
 from whyidle.lint.engine.guess import named
 from whyidle.lint.engine.knowledge import COUNTS, KNOWN_ON_HOST
+from whyidle.lint.engine.operators import compared, is_text, joined, operated, told
 from whyidle.lint.engine.state import State
-from whyidle.lint.events import Indexed, Looped, Shown, Tested
+from whyidle.lint.events import As, How, Indexed, Looped, Shown, Tested
 from whyidle.lint.project import Definition, Module
 from whyidle.lint.values import ASSUMED, DEVICE, PLAIN, UNKNOWN, Value, constant, join
 
@@ -27,18 +28,17 @@ class Expressions(State):
         handler = _HANDLERS.get(type(node))
         return UNKNOWN if handler is None else handler(self, node)
 
-    def test(self, node: ast.expr, how: str) -> Value:
+    def test(self, node: ast.expr, how: How) -> Value:
         """Evaluate a condition; of `and` and `or`, the parts stand in `items`."""
         if isinstance(node, ast.BoolOp):
             return Value("plain", items=tuple(self._in_turn(node, lambda part, _: self.test(part, how))))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            inner = self.test(node.operand, how)
-            return inner
+            return self.test(node.operand, how)
         value = self.evaluate(node)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and value.kind != "tensor":
             return Value("plain", name="modulo", every=value.every)
         if value.kind == "tensor":
-            self.emit(Tested(node=node, value=value, how=how, **self.place))  # type: ignore[arg-type]
+            self.emit(Tested(node=node, value=value, how=how, **self.place))
         return value
 
     def _in_turn(self, node: ast.BoolOp, ask: Callable[[ast.expr, int], Value]) -> list[Value]:
@@ -53,9 +53,9 @@ class Expressions(State):
         frame.where = before
         return values
 
-    def truth(self, node: ast.expr, how: str) -> Value:
+    def truth(self, node: ast.expr, how: How) -> Value:
         """Evaluate a condition whose own value counts: that of `not` is the opposite."""
-        return _told(node, self.test(node, how))
+        return told(node, self.test(node, how))
 
     # Names and attributes
 
@@ -102,30 +102,30 @@ class Expressions(State):
         if base.kind == "name":
             return self._imported(base, attr)
         if base.kind == "tensor":
-            if attr == "device":
-                return Value("device", place=base.place)
-            return PLAIN if attr in KNOWN_ON_HOST or COUNTS.search(attr) else base.but(items=None, fields=None)
+            return _of_tensor(base, attr)
         if base.kind == "settings":
             return self._setting(attr)
-        if base.kind in {"instance", "module"} and base.fields is not None and attr in base.fields:
-            value = base.fields[attr]
-            if value.known and isinstance(base.define, Definition) and attr in _changing(base.define):
-                return value.but(known=False, constant=None)
-            return value
-        if base.kind in {"instance", "class", "module"} and isinstance(base.define, Definition):
-            method = self.method(base.define, attr)
-            if method is not None:
-                return Value("function", define=method, items=(base,))
+        if base.kind in {"instance", "class", "module"}:
+            own = self._own(base, attr)
+            if own is not None:
+                return own
         if base.kind == "module":
             return self._of_network(base, attr)
-        if base.kind == "accelerator" and attr == "device":
-            return Value("device", place="device")
         if attr in {"shape", "dtype", "ndim"}:
             return PLAIN
+        if base.kind == "accelerator" and attr == "device":
+            return Value("device", place="device")
         guess = named(attr)
-        if base.kind == "plain" and guess.kind not in {"settings", "device"}:
-            return UNKNOWN
-        return guess
+        return UNKNOWN if base.kind == "plain" and guess.kind not in {"settings", "device"} else guess
+
+    def _own(self, base: Value, attr: str) -> Value | None:
+        """Return what an object of the project has of its own: a field, else a method."""
+        if base.fields is not None and base.kind != "class" and attr in base.fields:
+            value = base.fields[attr]
+            changes = value.known and isinstance(base.define, Definition) and attr in _changing(base.define)
+            return value.but(known=False, constant=None) if changes else value
+        method = self.method(base.define, attr) if isinstance(base.define, Definition) else None
+        return None if method is None else Value("function", define=method, items=(base,))
 
     def method(self, cls: Definition, name: str, depth: int = 0) -> Definition | None:
         """Return a method of a class or of the project's classes that it derives from."""
@@ -178,26 +178,14 @@ class Expressions(State):
 
     def binary(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
-        if isinstance(node.op, ast.Mod) and (isinstance(left.constant, str) or _is_text(node.left)):
-            listed = isinstance(node.right, ast.Tuple) and right.items is not None
-            for part, value in zip(node.right.elts, right.items, strict=False) if listed else [(node.right, right)]:
+        if isinstance(node.op, ast.Mod) and (isinstance(left.constant, str) or is_text(node.left)):
+            shown: list[tuple[ast.expr, Value]] = [(node.right, right)]
+            if isinstance(node.right, ast.Tuple) and right.items is not None:
+                shown = list(zip(node.right.elts, right.items, strict=False))
+            for part, value in shown:
                 self.show(part, value, "%")
             return PLAIN
-        for value in (left, right):
-            if value.kind == "tensor":
-                other = right if value is left else left
-                return _combined(value, other)
-        if isinstance(node.op, ast.Mod):
-            return Value("plain", every=_period(right))
-        if left.known and right.known:
-            return _folded(node.op, left.constant, right.constant)
-        if isinstance(node.op, ast.BitOr) and left.fields is not None and right.fields is not None:
-            return Value("plain", fields={**left.fields, **right.fields})
-        if left.kind == "plain" and left.items is not None and isinstance(node.op, ast.Add):
-            return Value("plain", items=(*left.items, *(right.items or ())))
-        if left.kind == "settings" or right.kind == "settings":
-            return Value("settings")
-        return PLAIN if left.kind == right.kind == "plain" else UNKNOWN
+        return operated(node.op, left, right)
 
     def unary(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):
@@ -211,10 +199,10 @@ class Expressions(State):
         return value
 
     def boolean(self, node: ast.BoolOp) -> Value:
-        how = "and" if isinstance(node.op, ast.And) else "or"
+        how: How = "and" if isinstance(node.op, ast.And) else "or"
         last = len(node.values) - 1
         values = self._in_turn(node, lambda part, n: self.test(part, how) if n < last else self.evaluate(part))
-        values = [_told(part, value) for part, value in zip(node.values[:-1], values, strict=False)] + values[-1:]
+        values = [told(part, value) for part, value in zip(node.values[:-1], values, strict=False)] + values[-1:]
         if how == "and" and any(value.known and not value.constant for value in values):
             return constant(False)
         if how == "or" and any(value.known and value.constant for value in values[:-1]):
@@ -232,7 +220,7 @@ class Expressions(State):
             return self._is(node, values)
         if isinstance(operator, ast.In | ast.NotIn):
             if values[1].on_device and not isinstance(values[0].constant, str):
-                self.emit(Tested(node=node, value=values[1], how="any", **self.place))  # type: ignore[arg-type]
+                self.emit(Tested(node=node, value=values[1], how="any", **self.place))
             if all(value.kind == "settings" or value.known for value in values):
                 return Value("settings")
             return PLAIN
@@ -261,7 +249,7 @@ class Expressions(State):
             if isinstance(node.ops[0], ast.NotEq | ast.Gt):
                 return Value("plain", name="modulo", every=every)
         if len(values) == 2 and values[0].known and values[1].known:
-            return _compared(node.ops[0], values[0].constant, values[1].constant)
+            return compared(node.ops[0], values[0].constant, values[1].constant)
         if any(value.kind == "settings" for value in values):
             return Value("settings")
         return PLAIN.but(boolean=any(value.kind == "unknown" for value in values))
@@ -301,31 +289,35 @@ class Expressions(State):
 
     def indexed(self, node: ast.Subscript, base: Value, index: Value) -> Value:
         """Return an element, telling of a tensor that is indexed by another."""
+        key = index.constant if index.known else None
         if base.kind == "tensor":
             masks = [value for value in index.holds() if value.kind == "tensor" or value.boolean]
             if masks:
                 mask = next((one for one in masks if one.boolean), masks[0])
-                self.emit(Indexed(node=node, value=base, index=mask, **self.place))  # type: ignore[arg-type]
-            key = index.constant
-            if base.fields is not None and isinstance(key, str) and key in base.fields:
-                return base.fields[key]
-            return base.but(items=None, fields=None)
-        key = index.constant if index.known else None
+                self.emit(Indexed(node=node, value=base, index=mask, **self.place))
+            known = (base.fields or {}).get(key) if isinstance(key, str) else None
+            return base.but(items=None, fields=None) if known is None else known
+        if isinstance(key, str):
+            return self._by_key(base, key)
         if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
             return base.items[key]
-        if base.fields is not None and isinstance(key, str) and base.kind != "instance":
+        if base.items:
+            return joined(base.items)
+        if base.fields and base.kind == "plain":
+            return joined(tuple(base.fields.values()))
+        return base if base.kind == "settings" or base == PLAIN else UNKNOWN
+
+    def _by_key(self, base: Value, key: str) -> Value:
+        """Return what stands under a name."""
+        if base.fields is not None and base.kind != "instance":
             return base.fields.get(key, UNKNOWN)
         if base.kind == "settings":
-            return self._setting(key) if isinstance(key, str) else base
-        if base.kind == "name" and base.name == "os.environ":
-            return UNKNOWN
+            return self._setting(key)
         if base.items:
-            return _joined(base.items)
-        if base.fields and base.kind == "plain":
-            return _joined(tuple(base.fields.values()))
+            return joined(base.items)
         if base.kind == "plain":
             return PLAIN if base == PLAIN else UNKNOWN
-        return named(key) if isinstance(key, str) else UNKNOWN
+        return UNKNOWN if base.name == "os.environ" else named(key)
 
     def text(self, node: ast.JoinedStr) -> Value:
         for part in node.values:
@@ -335,12 +327,12 @@ class Expressions(State):
                     self.evaluate(part.format_spec)
         return PLAIN
 
-    def show(self, node: ast.AST, value: Value, how: str) -> None:
+    def show(self, node: ast.AST, value: Value, how: As) -> None:
         """Tell that a value is made text, if it is or holds a tensor."""
         held = next((one for one in value.holds() if one.kind == "tensor"), None)
         if held is not None:
             device = next((one for one in value.holds() if one.on_device), held)
-            self.emit(Shown(node=node, value=device, how=how, **self.place))  # type: ignore[arg-type]
+            self.emit(Shown(node=node, value=device, how=how, **self.place))
 
     def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
         frame = self.frame
@@ -349,7 +341,7 @@ class Expressions(State):
             over, element = self.iterate(part.iter)
             if frame.where.phase in {"step", "maybe"}:
                 self.be(inner=True)
-            self.emit(Looped(node=part, over=over, **self.place))  # type: ignore[arg-type]
+            self.emit(Looped(node=part, over=over, **self.place))
             self.taken(over, where, frame.where)
             self.bind(part.target, element)
             for test in part.ifs:
@@ -383,82 +375,14 @@ class Expressions(State):
         return PLAIN
 
 
+def _of_tensor(tensor: Value, attr: str) -> Value:
+    if attr == "device":
+        return Value("device", place=tensor.place)
+    return PLAIN if attr in KNOWN_ON_HOST or COUNTS.search(attr) else tensor.but(items=None, fields=None)
+
+
 def _defined(definition: Definition) -> Value:
     return Value("function" if definition.kind == "function" else "class", define=definition, name=definition.qualname)
-
-
-def _combined(tensor: Value, other: Value) -> Value:
-    """Return the result of arithmetic with a tensor."""
-    result = join(tensor, other) if other.kind == "tensor" else tensor
-    if "device" in (tensor.place, other.place if other.kind == "tensor" else ""):
-        result = result.but(place="device")
-    elif "assumed" in (tensor.place, other.place if other.kind == "tensor" else ""):
-        result = result.but(place="assumed")
-    return result.but(is_batch=False, items=None, fields=None, loader=None)
-
-
-def _told(node: ast.expr, value: Value) -> Value:
-    """Return what a condition is, from what stands behind each `not` before it."""
-    opposite = False
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node, opposite = node.operand, not opposite
-    return constant(not value.constant) if value.known and opposite else value
-
-
-def _is_text(node: ast.expr) -> bool:
-    """Say whether an expression is text by how it is spelled: "%10s" * 2 + "%8.4g"."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
-        return _is_text(node.left) or _is_text(node.right)
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
-
-
-def _period(value: Value) -> int:
-    if value.known and isinstance(value.constant, int | float):
-        return max(int(value.constant), 0)
-    return 0
-
-
-def _joined(values: tuple[Value, ...]) -> Value:
-    result = values[0]
-    for value in values[1:]:
-        result = join(result, value)
-    return result.but(known=False, constant=None) if len(values) > 1 and result.known else result
-
-
-_FOLDS: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b if b else 0,
-    ast.Div: lambda a, b: a / b if b else 0,
-}
-_MOST = 1 << 40  # larger numbers are not computed: the source may hold a power of powers
-
-
-def _folded(operator: ast.operator, left: object, right: object) -> Value:
-    fold = _FOLDS.get(type(operator))
-    if fold is None or not isinstance(left, int | float) or not isinstance(right, int | float):
-        return PLAIN
-    if abs(left) > _MOST or abs(right) > _MOST:
-        return PLAIN
-    return constant(fold(left, right))
-
-
-def _compared(operator: ast.cmpop, left: object, right: object) -> Value:
-    if isinstance(operator, ast.Eq):
-        return constant(left == right)
-    if isinstance(operator, ast.NotEq):
-        return constant(left != right)
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        if isinstance(operator, ast.Lt):
-            return constant(left < right)
-        if isinstance(operator, ast.LtE):
-            return constant(left <= right)
-        if isinstance(operator, ast.Gt):
-            return constant(left > right)
-        if isinstance(operator, ast.GtE):
-            return constant(left >= right)
-    return PLAIN
 
 
 def _constant(_: Expressions, node: ast.Constant) -> Value:

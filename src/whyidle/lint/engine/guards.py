@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from whyidle.lint.engine.traits import last_name
 from whyidle.lint.values import Value
@@ -38,6 +39,9 @@ _PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|la
 _END = re.compile(r"max|total|stop|end|last|limit|len\(|num_|n_iter|final|until", re.IGNORECASE)
 _CLOCK = re.compile(r"(^|[._])(time|perf_counter|monotonic|elapsed|now|seconds?|minutes?|since|dt)($|[._])", re.I)
 _ENDING = {"exit", "_exit", "quit", "abort"}
+_IN_TRAINING = re.compile(r"(phase|split|mode|stage)\s*==\s*['\"]train")
+_IN_EVALUATION = re.compile(r"(phase|split|mode|stage)\s*==\s*['\"](val|test|eval)")
+_BEST = re.compile(r"best|patience|min_loss|max_acc")
 _TRAINING = re.compile(r"(^|[._])(training|is_train|is_training|train|do_train|train_mode)$", re.IGNORECASE)
 
 
@@ -73,6 +77,10 @@ class Condition:
 ALWAYS = Condition()
 RARELY = Condition("rare")
 FLAG = Condition("flag")
+ERROR = Condition("error")
+
+Split: TypeAlias = tuple[Condition, Condition]  # what holds where it is true, and where it is not
+_EITHER: Split = (ALWAYS, ALWAYS)
 
 
 def ends(body: list[ast.stmt]) -> bool:
@@ -113,7 +121,7 @@ def _exits(body: list[ast.stmt]) -> bool:
     return isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _ENDING
 
 
-def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
+def split(test: ast.expr, value: Value) -> Split:
     """Return what holds where a condition is true, and where it is false.
 
     Args:
@@ -122,9 +130,8 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         yes, no = split(test.operand, value)  # which is told of what stands behind the `not`
-        if yes.guard == "data":  # a value of this step either way, and what is tested for is the exception
-            return yes, no
-        return no, yes
+        # a value of this step either way, and what is tested for is the exception
+        return (yes, no) if yes.guard == "data" else (no, yes)
     if isinstance(test, ast.BoolOp):
         return _several(test, value)
     if isinstance(test, ast.NamedExpr):
@@ -133,24 +140,28 @@ def split(test: ast.expr, value: Value) -> tuple[Condition, Condition]:
         return _counted(test, value.every)
     if value.name == "modulo":  # step % 100: zero, and so false, each hundredth time
         return _counted(test, value.every)[::-1]
-    text = ast.unparse(test) if not isinstance(test, ast.Name) else test.id
-    name = last_name(test)
-    if _RANK.search(text) and not _RARE.search(name):
-        return ALWAYS, ALWAYS
-    if _GPU.search(text):
-        return ALWAYS, ALWAYS
-    if "__name__" in text:
-        return ALWAYS, ALWAYS
+    text = test.id if isinstance(test, ast.Name) else ast.unparse(test)
+    if _everywhere(text, last_name(test)):
+        return _EITHER
     if value.known:
         return (ALWAYS, RARELY) if value.constant else (RARELY, ALWAYS)
     if value.on_device or value.on_host:
-        if "isfinite" in text:
-            return ALWAYS, Condition("error")
-        return Condition("error" if "isnan" in text or "isinf" in text else "data"), ALWAYS
-    return _unknown(test, value, text, name)
+        return _of_this_step(text)
+    return _unknown(test, value, text)
 
 
-def _several(test: ast.BoolOp, value: Value) -> tuple[Condition, Condition]:
+def _everywhere(text: str, name: str) -> bool:
+    """Say whether a condition is met by the job that we think of: it has a GPU, several ranks, and is rank 0."""
+    return bool(_RANK.search(text) and not _RARE.search(name)) or bool(_GPU.search(text)) or "__name__" in text
+
+
+def _of_this_step(text: str) -> Split:
+    if "isfinite" in text:
+        return ALWAYS, ERROR
+    return (ERROR if "isnan" in text or "isinf" in text else Condition("data")), ALWAYS
+
+
+def _several(test: ast.BoolOp, value: Value) -> Split:
     items = value.items or ()
     parts = [split(part, items[i] if i < len(items) else Value()) for i, part in enumerate(test.values)]
     # what all must meet, and what any lets through
@@ -158,77 +169,77 @@ def _several(test: ast.BoolOp, value: Value) -> tuple[Condition, Condition]:
     for yes, no in parts[1:]:
         everything = everything.both(yes if isinstance(test.op, ast.And) else no)
     loose = [no if isinstance(test.op, ast.And) else yes for yes, no in parts]
-    counted = next(
-        (one for one in loose if one.every != 1), None
-    )  # `step % n == 0 or is_last`: rare, and then once more
+    # `step % n == 0 or is_last`: rare, and then once more
+    counted = next((one for one in loose if one.every != 1), None)
     anything = counted or next((one for one in loose if not one.bites), RARELY if loose else ALWAYS)
     return (everything, anything) if isinstance(test.op, ast.And) else (anything, everything)
 
 
-def _counted(test: ast.expr, every: int) -> tuple[Condition, Condition]:
+def _counted(test: ast.expr, every: int) -> Split:
     if _ACCUMULATION.search(ast.unparse(test)):
         return Condition(update=True), ALWAYS
     return Condition("rare" if every != 1 else "", every), ALWAYS
 
 
-def _unknown(test: ast.expr, value: Value, text: str, name: str) -> tuple[Condition, Condition]:
-    if _TRAINING.search(name) or re.search(r"(phase|split|mode|stage)\s*==\s*['\"]train", text):
-        return Condition(work=""), Condition(work="eval")
-    if re.search(r"(phase|split|mode|stage)\s*==\s*['\"](val|test|eval)", text):
+def _unknown(test: ast.expr, value: Value, text: str) -> Split:
+    """Split by what the words of a condition say."""
+    name = last_name(test)
+    if _TRAINING.search(name) or _IN_TRAINING.search(text):
+        return ALWAYS, Condition(work="eval")
+    if _IN_EVALUATION.search(text):
         return Condition(work="eval"), ALWAYS
     if _ACCUMULATION.search(text):
         return Condition(update=True), ALWAYS
     if isinstance(test, ast.Compare):
         return _compared(test, text, value)
     if isinstance(test, ast.Call):
-        if name in {"isinstance", "hasattr", "callable", "len", "issubclass", "is_tensor", "is_floating_point"}:
-            return ALWAYS, ALWAYS
-        if name in {"isnan", "isinf"} or "overflow" in name:
-            return Condition("error"), ALWAYS
-        if name == "isfinite":
-            return ALWAYS, Condition("error")
-        return (
-            (RARELY, ALWAYS) if _RARE.search(name) else (FLAG, FLAG) if value.kind == "settings" else (ALWAYS, ALWAYS)
-        )
+        return _called(name, value)
     if _RARE.search(name):
         return RARELY, ALWAYS
-    if value.kind in {"settings", "unknown"} and isinstance(test, ast.Name | ast.Attribute | ast.Subscript):
-        return FLAG, FLAG
-    return ALWAYS, ALWAYS
+    named = isinstance(test, ast.Name | ast.Attribute | ast.Subscript)
+    return (FLAG, FLAG) if named and value.kind in {"settings", "unknown"} else _EITHER
 
 
-def _compared(test: ast.Compare, text: str, value: Value) -> tuple[Condition, Condition]:
+def _called(name: str, value: Value) -> Split:
+    if name in {"isinstance", "hasattr", "callable", "len", "issubclass", "is_tensor", "is_floating_point"}:
+        return _EITHER
+    if name in {"isnan", "isinf"} or "overflow" in name:
+        return ERROR, ALWAYS
+    if name == "isfinite":
+        return ALWAYS, ERROR
+    if _RARE.search(name):
+        return RARELY, ALWAYS
+    return (FLAG, FLAG) if value.kind == "settings" else _EITHER
+
+
+def _compared(test: ast.Compare, text: str, value: Value) -> Split:
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     if isinstance(operator, ast.Is | ast.IsNot):
-        if _RARE.search(last_name(left)) and not isinstance(left, ast.Name):
-            return FLAG, FLAG
-        return ALWAYS, ALWAYS
+        chosen = _RARE.search(last_name(left)) and not isinstance(left, ast.Name)
+        return (FLAG, FLAG) if chosen else _EITHER
     if _CLOCK.search(last_name(left)) or "time.time()" in text or "perf_counter()" in text:
         return RARELY, ALWAYS
     if _is_counter(left) or _is_counter(right):
-        if isinstance(operator, ast.Eq | ast.In):
-            return RARELY, ALWAYS
-        if isinstance(operator, ast.NotEq | ast.NotIn):
-            return ALWAYS, RARELY
-        small = isinstance(right, ast.Constant) and isinstance(right.value, int)
-        if small and isinstance(operator, ast.Lt | ast.LtE):
-            return RARELY, ALWAYS
-        if small and isinstance(operator, ast.Gt | ast.GtE):
-            return ALWAYS, RARELY
-        if isinstance(operator, ast.Gt | ast.GtE) and _END.search(ast.unparse(right)):
-            return RARELY, ALWAYS
-        return ALWAYS, ALWAYS
+        return _reached(operator, right)
     if _PERIOD.search(text) and isinstance(operator, ast.Lt | ast.LtE):  # not yet as far as the next one
         return ALWAYS, RARELY
     if _PERIOD.search(text) and isinstance(operator, ast.Gt | ast.GtE | ast.Eq):
         return RARELY, ALWAYS
-    if re.search(r"best|patience|min_loss|max_acc", text):
+    if _BEST.search(text):
         return RARELY, ALWAYS
-    if value.kind == "settings" or any(
-        isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)
-    ):
-        return FLAG, FLAG
-    return ALWAYS, ALWAYS
+    spelled = any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right))
+    return (FLAG, FLAG) if spelled or value.kind == "settings" else _EITHER
+
+
+def _reached(operator: ast.cmpop, right: ast.expr) -> Split:
+    """Split by how far a counter is: a step of its own, the first few, the last."""
+    small = isinstance(right, ast.Constant) and isinstance(right.value, int)
+    greater, less = isinstance(operator, ast.Gt | ast.GtE), isinstance(operator, ast.Lt | ast.LtE)
+    if isinstance(operator, ast.Eq | ast.In) or (small and less):
+        return RARELY, ALWAYS
+    if isinstance(operator, ast.NotEq | ast.NotIn) or (small and greater):
+        return ALWAYS, RARELY
+    return (RARELY, ALWAYS) if greater and _END.search(ast.unparse(right)) else _EITHER
 
 
 def _is_counter(node: ast.expr) -> bool:

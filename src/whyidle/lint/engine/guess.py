@@ -37,11 +37,12 @@ _METRIC = re.compile(r"(^|_)(metrics?|map_metric|f1_metric|acc_metric)$")
 
 # What people ask of tensors; who asks for anything else has something else.
 TENSOR_LIKE = frozenset(
-    "abs add all any argmin clone cpu copy_ cos cumsum data dim div double dtype eq exp fill_ float ge gt half index_add_ "
-    "int is_contiguous item le log long lt masked_select max mean min mm mul ne neg new_empty new_full new_tensor nonzero "
-    "norm numel numpy pow prod qr reciprocal repeat reshape round rsqrt shape sin size sort split sqrt square std sub sum t "
-    "tanh to tolist topk tril triu type unbind unique unfold var where zero_ chunk matmul bmm relu sigmoid_ is_floating_point "
-    "logical_not logical_and bool sub_ pin_memory record_stream itemsize T mT stride".split()
+    "abs add all any argmin clone cpu copy_ cos cumsum data dim div double dtype eq exp fill_ float ge gt half "
+    "index_add_ int is_contiguous item le log long lt masked_select max mean min mm mul ne neg new_empty new_full "
+    "new_tensor nonzero norm numel numpy pow prod qr reciprocal repeat reshape round rsqrt shape sin size sort "
+    "split sqrt square std sub sum t tanh to tolist topk tril triu type unbind unique unfold var where zero_ chunk "
+    "matmul bmm relu sigmoid_ is_floating_point logical_not logical_and bool sub_ pin_memory record_stream itemsize "
+    "T mT stride".split()
 )
 
 # Attributes and methods that only tensors have: who uses one says that the name is a tensor.

@@ -1,4 +1,4 @@
-"""What the names of PyTorch and its neighbours mean: which calls make tensors, modules, loaders, and where they live."""
+"""What the names of PyTorch and its neighbours mean: which calls make tensors, modules and loaders."""
 
 from __future__ import annotations
 
@@ -79,3 +79,9 @@ EVAL_METHODS = frozenset(
 )
 MODULE_BASES = re.compile(r"(^|\.)(\w*Module|\w*Model|\w*Layer|PreTrainedModel|\w*Net|nn\.\w+)$")
 DATASET_BASES = re.compile(r"(^|\.)\w*(Dataset|ImageFolder)$")
+# Functions of torch itself that take and give tensors; what stands in its other modules does not.
+TENSOR_FUNCTIONS = re.compile(
+    r"^torch\.(?!(cuda|backends|distributed|utils|autograd|profiler|hub|jit|random|multiprocessing|accelerator|_dynamo|"
+    r"compiler|nn|optim|version|amp|package)\.|(manual_seed|save|load|set_|get_|is_(?!tensor)|no_grad|inference_mode|Generator|"
+    r"use_|compile|Size|dtype|finfo|iinfo|float|bfloat16|half|Stream|Event))"
+)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from whyidle.lint.engine.traits import Traits
 from whyidle.lint.events import Event
@@ -59,8 +61,17 @@ class State:
         self.job.events.append(event)
         self.see(event, self.job)
 
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Tell nobody meanwhile: what is evaluated here is evaluated elsewhere, too."""
+        see, kept = self.see, len(self.job.events)
+        self.see = _nobody
+        yield
+        self.see = see
+        del self.job.events[kept:]
+
     @property
-    def place(self) -> Mapping[str, object]:
+    def place(self) -> dict[str, Any]:
         """Return what every event has: source, where, statement, via."""
         frame = self.frame
         return {
@@ -79,6 +90,12 @@ class State:
     # What the parts of the engine, in other files, offer each other.
 
     def evaluate(self, node: ast.expr | None) -> Value:
+        raise NotImplementedError
+
+    def member(self, base: Value, attr: str) -> Value:
+        raise NotImplementedError
+
+    def setting(self, name: str, value: Value, node: ast.AST) -> None:
         raise NotImplementedError
 
     def call(self, node: ast.Call) -> Value:
@@ -105,3 +122,7 @@ class State:
         owner_value: Value | None = None,
     ) -> Value:
         raise NotImplementedError
+
+
+def _nobody(_: Event, __: Job) -> None:
+    return None

@@ -133,7 +133,8 @@ class Traits:
     def _in_callee(self, question: Question, call: ast.Call, module: Module) -> bool:
         callees = self.callees(call, module)
         if question == "trains" and isinstance(call.func, ast.Attribute) and call.func.attr in STEP_METHODS:
-            if not callees or last_name(call.func.value) != "self":
+            elsewhere = not callees or last_name(call.func.value) != "self"
+            if elsewhere:
                 return True
         return any(self._answer(question, one.node.body, one.module) for one in callees)
 
