@@ -179,8 +179,10 @@ class Expressions(State):
     def binary(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         if isinstance(node.op, ast.Mod) and (isinstance(left.constant, str) or _is_text(node.left)):
-            listed = isinstance(node.right, ast.Tuple) and right.items is not None
-            for part, value in zip(node.right.elts, right.items, strict=False) if listed else [(node.right, right)]:
+            parts: list[tuple[ast.expr, Value]] = [(node.right, right)]
+            if isinstance(node.right, ast.Tuple) and right.items is not None:
+                parts = list(zip(node.right.elts, right.items, strict=False))
+            for part, value in parts:
                 self.show(part, value, "%")
             return PLAIN
         for value in (left, right):
