@@ -39,10 +39,8 @@ def weigh(suspect: Suspect, recording: Recording, *, alone: bool) -> Finding:
         return unseen(finding, "the run could not be judged")
     if rule in NOW_AND_THEN and "step log" not in recording.report.run.levels:
         return unseen(finding, "a few traced steps need not hold what comes now and then; `whyidle run` would show it")
-    if loss is not None and loss >= LOW:
-        return unseen(finding, f"the run loses {recording.per_step(loss)} to such waits; {where(suspect, recording)}")
     if loss is not None:
-        return cleared(finding, recording, f"the GPU idles {recording.per_step(loss)} in all such waits", loss)
+        return by_loss(suspect, recording, loss)
     if found is None and recording.asked(rule):
         return cleared(finding, recording, f"{rule} was asked of the run and found no loss of {LOW:.0%} of the time")
     if found is not None:
@@ -52,10 +50,22 @@ def weigh(suspect: Suspect, recording: Recording, *, alone: bool) -> Finding:
     return unseen(finding, f"not seen in this run{how and f'; to see it: {how}'}")
 
 
+def by_loss(suspect: Suspect, recording: Recording, loss: float) -> Finding:
+    """Return the finding with what all waits of its kind cost: where that is little, no line costs more."""
+    finding, lost = suspect.finding, recording.per_step(loss)
+    if suspect.kinds and recording.stacks.ran and not suspect.ran(recording):
+        return unseen(finding, f"{suspect.where} did not run in the recorded steps")
+    if loss >= LOW:
+        return unseen(finding, f"the run loses {lost} to such waits; {where(suspect, recording)}")
+    if suspect.kinds and not recording.stacks.ran and finding.severity == "low":
+        return unseen(finding, f"the recorded steps lose {lost} to such waits; it may run elsewhere")
+    return cleared(finding, recording, f"the GPU idles {lost} in all such waits", loss)
+
+
 def where(suspect: Suspect, recording: Recording) -> str:
     """Return why it is not known whether they are at this line, and what would show it."""
     if not suspect.kinds:
         return "which lines bring them about it does not show"
-    if recording.stacks.ran:
+    if suspect.ran(recording):
         return f"none in {suspect.where} that a frame ties to this line"
     return SHOWS

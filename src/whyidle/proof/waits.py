@@ -55,6 +55,10 @@ class Suspect:
         waits = family != "transfer" or bool(self.spot.names & COPIES)
         return KINDS.get(family, frozenset()) if waits else frozenset()
 
+    def ran(self, recording: Recording) -> bool:
+        """Say whether its function ran in the recorded steps, by their frames."""
+        return any(self.spot.inside(frame) for frame in recording.stacks.ran)
+
     @property
     def where(self) -> str:
         """Return the function in words."""
@@ -136,8 +140,7 @@ def times(number: float) -> str:
 
 def of_none(suspect: Suspect, recording: Recording) -> Finding | None:
     """Return a finding cleared whose function ran and did not wait; of a line that runs rarely that says nothing."""
-    ran = any(suspect.spot.inside(frame) for frame in recording.stacks.ran)
-    if not ran or not suspect.kinds or suspect.finding.severity == "low":
+    if not suspect.ran(recording) or not suspect.kinds or suspect.finding.severity == "low":
         return None
     if recording.beside(suspect.finding.rule) >= LOW:
         return None

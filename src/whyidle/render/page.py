@@ -19,9 +19,7 @@ from whyidle.rules.base import Rule, Threshold
 
 # Causes that a finding may name beside its own and that have no rule yet.
 NO_RULE_YET = {
-    "dist.p2p_disabled": "GPUs of one machine pass data through its memory, though they could do so directly",
     "dist.pcie_topology": "GPUs of one machine sit behind different PCIe switches or CPUs, with no direct links",
-    "measure.async_timing": "the code waits for the GPU only to take times (torch.cuda.synchronize around a timer)",
 }
 
 

@@ -86,6 +86,8 @@ def _once_for_all(engine: Statements, node: ast.For | ast.AsyncFor | ast.While) 
     if traits.steps(node.body, module):
         return True
     inner = [loop for loop in traits.parts(node.body, module)[1] if traits.trains(loop.body, module)]
+    if any(traits.has_training_loop(loop.body, module) for loop in inner):
+        return False  # epochs over what a round has collected, as PPO has them
     taking = (
         _takes_a_batch(loop, UNKNOWN)
         or (not isinstance(loop, ast.While) and any(named(last).kind == "loader" for last in _names(loop.iter)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from whyidle.lint.events import Event
@@ -79,6 +80,7 @@ def names_in(target: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
+@lru_cache(maxsize=16)  # checks ask at each call of the same few functions and files
 def bindings(function: ast.AST) -> Bindings:
     """Return what each name is bound to in a function, by assignments and by what loops go over."""
     found: dict[str, list[ast.expr]] = {}

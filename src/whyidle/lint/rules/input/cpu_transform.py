@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.job import Job, LoaderUse
+from whyidle.lint.job import Job
 from whyidle.lint.rules.input.loaders import for_evaluation
 from whyidle.lint.rules.input.worker_code import worker_code
+from whyidle.lint.source import Source
 
 
 class CpuTransform(Check):
@@ -33,31 +34,35 @@ class CpuTransform(Check):
     setting = "os.environ.TOKENIZERS_PARALLELISM"
 
     def end(self, job: Job) -> Iterator[Hit]:
-        seen: set[ast.AST] = set()
-        for use in job.loaders:
-            if for_evaluation(use):
-                continue
-            for body, source in worker_code(use, job):
-                for call in (node for node in ast.walk(body) if isinstance(node, ast.Call)):
-                    if call in seen or not self._tokenizes(call, use, job):
-                        continue
-                    seen.add(call)
-                    yield Hit(
-                        call,
-                        f"`{ast.unparse(call.func)}(...)` tokenizes texts while a batch is made, again in each epoch: "
-                        "the GPU waits where that takes longer than a step.",
-                        "low",
-                        0.5,
-                        source=source,
-                        title="tokenize once, before the training",
-                        change=(
-                            "dataset = dataset.map(lambda rows: tokenizer(rows['text']), batched=True)\n"
-                            "collate_fn = DataCollatorWithPadding(tokenizer)"
-                        ),
-                        risk="the tokens of the whole dataset take room on disk",
-                    )
-        if seen:
+        bodies = {
+            body: source for use in job.loaders if not for_evaluation(use) for body, source in worker_code(use, job)
+        }
+        tokenizers = {source: _pretrained_tokenizers(source) for source in bodies.values()}
+        found = False
+        for body, source in bodies.items():
+            for call in (node for node in ast.walk(body) if isinstance(node, ast.Call)):
+                if self._tokenizes(call, tokenizers[source]):
+                    found = True
+                    yield self._hit(call, source)
+        if found:
             yield from self._threads(job)
+
+    @staticmethod
+    def _hit(call: ast.Call, source: Source) -> Hit:
+        return Hit(
+            call,
+            f"`{ast.unparse(call.func)}(...)` tokenizes texts while a batch is made, again in each epoch: the GPU "
+            "waits where that takes longer than a step.",
+            "low",
+            0.5,
+            source=source,
+            title="tokenize once, before the training",
+            change=(
+                "dataset = dataset.map(lambda rows: tokenizer(rows['text']), batched=True)\n"
+                "collate_fn = DataCollatorWithPadding(tokenizer)"
+            ),
+            risk="the tokens of the whole dataset take room on disk",
+        )
 
     def _threads(self, job: Job) -> Iterator[Hit]:
         found = job.settings.get(self.setting)
@@ -75,16 +80,13 @@ class CpuTransform(Check):
         )
 
     @staticmethod
-    def _tokenizes(call: ast.Call, use: LoaderUse, job: Job) -> bool:
-        name = ast.unparse(call.func)
-        last = name.rpartition(".")[2]
-        if last in {"batch_encode_plus", "encode_plus", "encode_batch"}:
+    def _tokenizes(call: ast.Call, tokenizers: frozenset[str]) -> bool:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name in {"batch_encode_plus", "encode_plus", "encode_batch"}:
             return True
-        if last in {"pad", "decode", "batch_decode", "from_pretrained"} or not call.args:
+        if not call.args or name in {"pad", "decode", "batch_decode", "from_pretrained"}:
             return False
-        if last.lower() in {"tokenizer", "_tokenizer"}:
-            return True
-        return last in _pretrained_tokenizers(use.call.source.tree) | _pretrained_tokenizers(job.source.tree)
+        return name.lower() in {"tokenizer", "_tokenizer"} or (bool(name) and name in tokenizers)
 
     cases = (
         Invalid(
@@ -215,12 +217,12 @@ def train(paths, transform, model, opt):
     )
 
 
-def _pretrained_tokenizers(tree: ast.Module) -> set[str]:
+def _pretrained_tokenizers(source: Source) -> frozenset[str]:
     """Return the variables that get a tokenizer: `tok = AutoTokenizer.from_pretrained(...)`."""
-    return {
+    return frozenset(
         ast.unparse(target).rpartition(".")[2]
-        for node in ast.walk(tree)
+        for node in ast.walk(source.tree)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         for target in node.targets
         if ast.unparse(node.value.func).endswith(("Tokenizer.from_pretrained", "TokenizerFast.from_pretrained"))
-    }
+    )

@@ -41,7 +41,7 @@ class IteratorEachStep(Check):
         workers = setting(use, job, "num_workers", 0) if use is not None else None
         none = workers is not None and workers.number == 0
         loader = ast.unparse(made.args[0])
-        what = "draws a new order of the whole dataset" if none else "starts the DataLoader's workers anew"
+        what = "draws a new order of the whole dataset" if none else "lets the DataLoader's workers begin anew"
         yield Hit(
             event.node,
             f"`{ast.unparse(event.node)}` {what} in every step to get a single batch, and the GPU waits for it.",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job, LoaderUse
 from whyidle.lint.rules.loops import innermost
@@ -54,7 +55,10 @@ def setting(use: LoaderUse, job: Job, name: str, default: object) -> Setting | N
 
 def _place(node: ast.AST | None, call: Called) -> ast.AST:
     """Return where a value is written, if that is in the file that builds the loader, else the call."""
-    return node if node is not None and any(one is node for one in ast.walk(call.source.tree)) else call.node
+    if node is None:
+        return call.node
+    nearest = around(call.source, node)[-1]
+    return node if any(child is node for child in ast.iter_child_nodes(nearest)) else call.node
 
 
 def _option(expr: ast.expr | None, job: Job) -> ast.Call | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job
-from whyidle.lint.repair import Repair, SetArguments
+from whyidle.lint.repairs.arguments import loader
 from whyidle.lint.rules.input.loaders import for_training, setting
 
 
@@ -38,9 +38,6 @@ class Prefetch(Check):
                 continue
             if workers is not None and (not workers.number or workers.number > self.few):
                 continue
-            repair = None
-            if ahead.how == "given" and not use.call.spread:
-                repair = Repair((SetArguments(use.call.node, {"prefetch_factor": "2"}),), safe=True)
             yield Hit(
                 ahead.node,
                 "`prefetch_factor=1` lets each worker have only one batch ready: the GPU waits where one takes long.",
@@ -51,7 +48,7 @@ class Prefetch(Check):
                 change="prefetch_factor=2",
                 effort="argument",
                 risk="host memory for one more batch per worker",
-                repair=repair,
+                repair=loader(use.call.node, {"prefetch_factor": "2"}) if ahead.how == "given" else None,
             )
 
     cases = (

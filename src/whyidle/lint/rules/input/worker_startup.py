@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.job import Job, LoaderUse
-from whyidle.lint.repair import Repair, SetArguments
+from whyidle.lint.job import Job
+from whyidle.lint.repairs.arguments import loader
 from whyidle.lint.rules.input.loaders import built_each_time, endless, setting
 
 
@@ -51,7 +51,7 @@ class WorkerStartup(Check):
                 change="persistent_workers=True",
                 effort="argument",
                 risk="workers keep the dataset as it was when they started, and the memory that they hold",
-                repair=self._repair(use),
+                repair=loader(use.call.node, {"persistent_workers": "True"}),
             )
 
     @staticmethod
@@ -66,13 +66,6 @@ class WorkerStartup(Check):
             and (call.receiver.kind == "dataset" or call.receiver_text.rpartition(".")[2].endswith(("dataset", "_set")))
             for call in job.calls(".set_epoch")
         )
-
-    @staticmethod
-    def _repair(use: LoaderUse) -> Repair | None:
-        if use.call.spread:
-            return None
-        note = "from the second epoch on shuffling and augmentations draw other random numbers"
-        return Repair((SetArguments(use.call.node, {"persistent_workers": "True"}),), safe=False, note=note)
 
     cases = (
         Invalid(

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job, LoaderUse
-from whyidle.lint.repair import Repair, Replace, SetArguments
+from whyidle.lint.repair import Repair, Replace
+from whyidle.lint.repairs.arguments import loader
 from whyidle.lint.rules.input.loaders import Setting, dataset_names, for_evaluation, setting, used_loaders
 from whyidle.lint.rules.input.worker_code import classes, methods, moves_to_device, worker_code
 from whyidle.model.finding import Severity
@@ -115,21 +116,16 @@ class WorkersZero(Check):
         )
 
     def _repair(self, use: LoaderUse, workers: Setting) -> Repair | None:
-        note = (
-            "random augmentations draw their numbers from the workers' seeds, and the dataset has to work in other "
-            "processes"
-        )
         node = workers.node
-        if workers.how == "default":
-            if not isinstance(node, ast.Constant):
-                return None
-            return Repair((Replace(node, str(self.workers)),), safe=False, note=note)
-        if use.call.spread or (workers.how == "given" and not _in_call(use.call.node, node)):
+        if workers.how == "missing" or any(keyword.value is node for keyword in use.call.node.keywords):
+            arguments = {"num_workers": str(self.workers)}
+            if use.per_epoch:
+                arguments["persistent_workers"] = "True"
+            return loader(use.call.node, arguments)
+        if not isinstance(node, ast.Constant):
             return None
-        arguments = {"num_workers": str(self.workers)}
-        if use.per_epoch:
-            arguments["persistent_workers"] = "True"
-        return Repair((SetArguments(use.call.node, arguments),), safe=False, note=note)
+        note = "random augmentations draw from a generator of each worker; the dataset is copied to each worker"
+        return Repair((Replace(node, str(self.workers)),), safe=False, note=note)
 
     cases = (
         Invalid(
@@ -272,7 +268,3 @@ def mean_and_std(dataset):
 """,
         ),
     )
-
-
-def _in_call(call: ast.Call, node: ast.AST) -> bool:
-    return any(keyword.value is node for keyword in call.keywords)

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from whyidle.lint import often
 from whyidle.lint.base import Hit
 from whyidle.lint.events import Event
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Repair
 from whyidle.lint.rules.sync import nearby
 from whyidle.lint.values import Value
-from whyidle.lint.where import Where
 from whyidle.model.finding import Severity
 
 PROVABLE = 0.9
@@ -78,7 +78,7 @@ def drains(
     if where.phase == "maybe" and (seldom or _SELDOM.search(where.function)):
         return
     again = nearby.drained(event)
-    severity = _severity(where, minor=minor or again)
+    severity: Severity = "low" if minor or again else often.severity(where)
     confidence = sure
     if where.phase == "maybe" or where.guard == "data":
         confidence = min(confidence, POSSIBLE)
@@ -90,7 +90,7 @@ def drains(
         effect = "nothing of the backward pass is queued while the GPU finishes, and it runs dry"
     yield Hit(
         node or event.node,
-        f"{does} {how_often(event)}: {effect}.",
+        f"{does} {often.rhythm(event)}: {effect}.",
         severity,
         confidence,
         source=event.source if event.source is not job.source else None,
@@ -99,32 +99,6 @@ def drains(
         repair=fix.repair,
         risk=fix.risk,
     )
-
-
-def _severity(where: Where, *, minor: bool) -> Severity:
-    certain = where.hot and where.guard == "" and not where.update
-    return "medium" if certain and not minor else "low"
-
-
-def how_often(event: Event) -> str:
-    """Return when a line runs, in words, with the setting that it depends on."""
-    where = event.where
-    if where.phase == "maybe":
-        often = "each time that this function is called"
-    elif where.work == "eval":
-        often = "for each batch of the evaluation"
-    elif where.work == "infer":
-        often = "in every step of generation"
-    elif where.update:
-        often = "once per optimizer step"
-    elif where.inner:
-        often = "several times per step"
-    elif where.micro:
-        often = "in every micro-step"
-    else:
-        often = "in every step"
-    setting = nearby.condition(event) if where.guard == "flag" else ""
-    return f"{often}, if {setting} holds" if setting else often
 
 
 def quoted(node: ast.AST, width: int = 48) -> str:

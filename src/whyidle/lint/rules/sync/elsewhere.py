@@ -32,7 +32,7 @@ class Elsewhere:
                 continue
             line = getattr(event.node, "lineno", 0)
             message = f"{hit.message.removesuffix('.')} ({PurePath(event.source.name).name}, line {line})."
-            moved = replace(hit, node=calls[-1], source=None, message=message, repair=None)
+            moved = replace(hit, node=calls[-1], source=job.source, message=message, repair=None)
             self._calls.setdefault(ast.unparse(calls[-1].func), (calls[-1], moved))
             yield moved
 

@@ -46,18 +46,19 @@ class Framework(Check):
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called):
             return
-        call = quoted(event.node)
+        if not event.where.reachable:
+            return
         if _synchronizes(event) and not _BENCHMARK.search(event.where.function):
             sure = PROVABLE if event.name in _DEVICE else LIKELY
-            does = f"{call} waits until the GPU has done all that was queued,"
+            does = f"{quoted(event.node)} waits until the GPU has done all that was queued,"
             yield from drains(event, job, does, _without(event), sure=sure, seldom=True)
         elif event.name in _BARRIERS:
-            does = f"{call} waits for all ranks"
+            does = f"{quoted(event.node)} waits for all ranks"
             fix = Fix("leave it out: collectives wait for each other anyway", "# delete the barrier from the step")
             effect = "nothing is queued meanwhile"
             yield from drains(event, job, does, fix, sure=LIKELY, effect=effect, seldom=True)
         elif _reads_scale(event):
-            does = f"{call} reads the loss scale back from the GPU"
+            does = f"{quoted(event.node)} reads the loss scale back from the GPU"
             fix = Fix(
                 "read the scale where it is logged, every hundred steps",
                 f"if step % 100 == 0:\n    scale = {ast.unparse(event.node)}",

@@ -27,25 +27,32 @@ def rarely(event: Event, tensor: ast.expr) -> Fix:
     if isinstance(statement, ast.Expr) and _appends(statement.value, event.node):
         assert isinstance(statement.value, ast.Call)
         return _listed(event, statement.value, spelled)
-    test = f"{nearby.counter(event)} % 100 == 0"
     if event.where.work == "eval":
         return Fix(
             "keep the values on the GPU and read them once, after the loop",
             f"values.append({_detached(spelled)})\n# after the loop:\ntotal = torch.stack(values).sum().item()",
         )
-    if isinstance(statement, ast.Expr | ast.Assert):
-        return Fix("read it every hundred steps", f"if {test}:\n    {_first_line(statement)}", risk=_RISK)
     if isinstance(statement, ast.If | ast.While):
         return Fix(
             "look every hundred steps",
-            f"if {test} and {ast.unparse(statement.test)}:\n    ...",
+            f"if {nearby.counter(event)} % 100 == 0 and {ast.unparse(statement.test)}:\n    ...",
             risk="what goes wrong is noticed up to a hundred steps later",
         )
-    return Fix(
-        "keep it on the GPU and read it where it is shown, every hundred steps",
-        f"value = {_detached(spelled)}\nif {test}:\n    print(value.item())",
-        risk=_RISK,
-    )
+    if isinstance(statement, ast.Assign) and statement.value is event.node:
+        name = ast.unparse(statement.targets[0])
+        return Fix(
+            "keep it on the GPU and read it where it is shown, every hundred steps",
+            f"{name} = {_detached(spelled)}\nif {nearby.counter(event)} % 100 == 0:\n    print({name}.item())",
+            risk=_RISK,
+        )
+    return seldom(event)
+
+
+def seldom(event: Event) -> Fix:
+    """Return how to do a whole statement every hundred steps."""
+    first = ast.unparse(event.statement).splitlines()[0]
+    code = f"if {nearby.counter(event)} % 100 == 0:\n    {first}"
+    return Fix("read it every hundred steps", code, risk=_RISK)
 
 
 def _appends(value: ast.expr, read: ast.AST) -> bool:
@@ -55,15 +62,15 @@ def _appends(value: ast.expr, read: ast.AST) -> bool:
 
 def _summed(event: Event, statement: ast.AugAssign, spelled: str) -> Fix:
     total = ast.unparse(statement.target)
-    repair = accumulated(event.node, event.source) if isinstance(event.node, ast.expr) else None
-    kept = repair.changes[0] if repair is not None else None
-    code = kept.code if isinstance(kept, Replace) else _detached(spelled)
+    repair = accumulated(event.node, event.source) if isinstance(event.node, ast.Call) else None
+    changes = repair.changes if repair is not None else ()
+    codes = [change.code for change in changes if isinstance(change, Replace) and change.node is event.node]
+    kept = ast.unparse(statement.value).replace(ast.unparse(event.node), (codes or [_detached(spelled)])[0])
     return Fix(
-        "add it up on the GPU and read the sum where it is shown",
-        f"{total} += {ast.unparse(statement.value).replace(ast.unparse(event.node), code)}  # stays on the GPU\n"
-        f"# where it is shown: float({total})",
+        "add it up on the GPU and read the sum where it is used",
+        f"{total} += {kept}  # stays on the GPU\n# where it is used: {total}.item()",
         repair,
-        "" if repair is not None else "the sum has the tensor's precision, not Python's",
+        "" if repair is not None and repair.safe else "the sum has the tensor's precision, not Python's",
     )
 
 
@@ -79,8 +86,3 @@ def _listed(event: Event, append: ast.Call, spelled: str) -> Fix:
 
 def _detached(spelled: str) -> str:
     return spelled if spelled.endswith((".detach()", ".data")) else f"{spelled}.detach()"
-
-
-def _first_line(statement: ast.stmt) -> str:
-    lines = ast.unparse(statement).splitlines()
-    return lines[0] if lines else ""

@@ -9,8 +9,9 @@ from dataclasses import replace
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.often import rhythm
 from whyidle.lint.rules.sync import nearby
-from whyidle.lint.rules.sync.drain import LIKELY, RUNS_DRY, Fix, certainty, drains, how_often, quoted
+from whyidle.lint.rules.sync.drain import LIKELY, RUNS_DRY, Fix, certainty, drains, quoted
 from whyidle.lint.rules.sync.elsewhere import Elsewhere, gathering
 from whyidle.lint.rules.sync.on_host import feeds_metric, is_metric
 
@@ -26,6 +27,8 @@ _OBJECTS = frozenset(
         "detectron2.utils.comm.all_gather",
     }
 )
+_READS = frozenset({".item", ".tolist", "float"})
+_CALLS = _HEAVY | _MEDIA | _OBJECTS | {".compute", ".cpu", ".log"}
 
 
 class LoggingMetrics(Check):
@@ -58,9 +61,12 @@ class LoggingMetrics(Check):
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or not _trains(event):
             return
-        yield from self._gathered(event, job)
-        name, call = event.name, quoted(event.node)
-        fix = _rarely(event)
+        name = event.name
+        if name in _READS:
+            yield from self._gathered(event, job)
+        if name not in _CALLS and not is_metric(event):
+            return
+        call, fix = quoted(event.node), _rarely(event)
         if name == ".compute" and event.receiver is not None and event.receiver.kind == "metric":
             yield from drains(event, job, f"{call} works a metric out and reads it back", fix, sure=LIKELY)
         elif name in _HEAVY or name in _MEDIA:
@@ -83,17 +89,15 @@ class LoggingMetrics(Check):
 
     def _gathered(self, event: Called, job: Job) -> Iterator[Hit]:
         """Yield the call of a function that meets all ranks and then reads."""
-        if event.name not in {".item", ".tolist", "float"}:
-            return
         found = gathering(event)
         if found is None:
             return
         source, call = found
         does = f"{quoted(call)} meets all ranks and reads the result back"
         effect = f"each rank waits for the slowest one, and {RUNS_DRY}"
-        for hit in drains(event, job, does, _rarely(event), sure=LIKELY, effect=effect):
+        for hit in drains(event, job, does, _every_hundred(ast.unparse(call), "step"), sure=LIKELY, effect=effect):
             if source is job.source:
-                yield replace(hit, node=call, source=None)
+                yield replace(hit, node=call, source=job.source)
             else:
                 yield from self._elsewhere.at_call([replace(hit, node=call, source=source)], event, job)
 
@@ -163,6 +167,29 @@ def train(model, loader, optimizer, device="cuda"):
         optimizer.zero_grad()
         accuracy.update(logits, y)
         print(accuracy.compute())  # !
+""",
+        ),
+        Invalid(
+            "Lightning meets all ranks for the log of each step",
+            """\
+import lightning as L
+import torch
+
+class Net(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 2)
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        loss = torch.nn.functional.cross_entropy(self.layer(x), y)
+        self.log("train_loss", loss, prog_bar=True, sync_dist=True)  # !
+        self.log("epoch_loss", loss, on_step=False, on_epoch=True, sync_dist=True)
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        x, y = batch
+        self.log("val_loss", torch.nn.functional.cross_entropy(self.layer(x), y), sync_dist=True)
 """,
         ),
         Valid(
@@ -255,7 +282,7 @@ def _trains(event: Event) -> bool:
 def _plainly(found: Iterator[Hit], event: Called, effect: str) -> Iterator[Hit]:
     """Yield what works on the CPU in these words even where the copy that feeds it stands just before."""
     for hit in found:
-        yield replace(hit, message=f"{quoted(event.node)} works on the CPU {how_often(event)}: {effect}.")
+        yield replace(hit, message=f"{quoted(event.node)} works on the CPU {rhythm(event)}: {effect}.")
 
 
 def _on_each_rank(event: Called) -> bool:
@@ -265,9 +292,12 @@ def _on_each_rank(event: Called) -> bool:
 
 
 def _rarely(event: Called) -> Fix:
-    first = ast.unparse(event.statement).splitlines()[0]
+    return _every_hundred(ast.unparse(event.statement).splitlines()[0], nearby.counter(event))
+
+
+def _every_hundred(code: str, counter: str) -> Fix:
     return Fix(
         "do it every hundred steps, or once per epoch",
-        f"if {nearby.counter(event)} % 100 == 0:\n    {first}",
+        f"if {counter} % 100 == 0:\n    {code}",
         risk="the value that is shown is that of every hundredth step",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event
 from whyidle.lint.source import Source
 
@@ -72,19 +72,9 @@ class Lines:
         return self._told.setdefault(place, id(event.node)) == id(event.node)
 
 
-@lru_cache(maxsize=4)
-def _parents(source: Source) -> dict[int, ast.AST]:
-    """Return the parent of each node of a file, by the node's id."""
-    return {id(child): node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
-
-
 def outwards(node: ast.AST, source: Source) -> Iterator[ast.AST]:
-    """Yield what a node stands in, from the inside out."""
-    parents = _parents(source)
-    above = parents.get(id(node))
-    while above is not None:
-        yield above
-        above = parents.get(id(above))
+    """Return what a node stands in, from the inside out."""
+    return reversed(around(source, node))
 
 
 def at_method(call: ast.AST) -> ast.AST:
@@ -112,23 +102,9 @@ def counter(event: Event) -> str:
     if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call):
         name = getattr(loop.iter.func, "id", "")
         first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
-        if isinstance(first, ast.Name) and name in {"enumerate", "range", "trange"}:
+        if isinstance(first, ast.Name) and first.id != "_" and name in {"enumerate", "range", "trange"}:
             return first.id
     return "step"
-
-
-def condition(event: Event) -> str:
-    """Return the innermost condition that a line stands behind, as the source spells it; "" for a long one."""
-    below: ast.AST = event.node
-    for above in outwards(event.node, event.source):
-        if isinstance(above, _FUNCTIONS):
-            break
-        if isinstance(above, ast.If) and below is not above.test:
-            text = ast.unparse(above.test)
-            usual = below in above.body
-            return (f"`{text}`" if usual else f"`not ({text})`") if len(text) <= 40 else ""
-        below = above
-    return ""
 
 
 def acts(event: Event) -> bool:
@@ -153,21 +129,18 @@ def drained(event: Event) -> bool:
     for call in _calls(statement):
         if _is_drain(call) and call is not event.node and _ends_before(call, event.node):
             return True
-    parents = _parents(event.source)
-    while True:
-        above = parents.get(id(statement))
-        block = next((one for one in _blocks(above) if statement in one), None)
-        if above is None or block is None:
-            return False
-        for earlier in reversed(block[: block.index(statement)]):
+    for above in outwards(statement, event.source):
+        block = next((one for one in _blocks(above) if statement in one), [])
+        for earlier in reversed(block[: block.index(statement)] if block else []):
             said = _queues(earlier)
             if said is not None:
                 return not said
-        if not isinstance(above, ast.If | ast.With):
+        if not block or not isinstance(above, ast.If | ast.With):
             return False
         if isinstance(above, ast.If) and any(_is_drain(call) for call in _calls(above.test)):
             return True
         statement = above
+    return False
 
 
 def _queues(statement: ast.stmt) -> bool | None:

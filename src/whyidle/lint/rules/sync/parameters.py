@@ -16,12 +16,12 @@ def over_parameters(event: Event, job: Job) -> bool:
     """Say whether something happens in a loop over parameters, in the same function."""
     if not event.where.inner:
         return False
-    known = {
-        id(other.node)
-        for other in job.events
-        if isinstance(other, Looped) and other.parameters and other.source is event.source
-    }
-    return any(id(loop) in known or _PARAMETERS.search(ast.unparse(loop.iter)) for loop in _loops(event))
+    loops = {id(loop): loop for loop in _loops(event)}
+    if any(_PARAMETERS.search(ast.unparse(loop.iter)) for loop in loops.values()):
+        return True
+    return bool(loops) and any(
+        isinstance(other, Looped) and other.parameters and id(other.node) in loops for other in job.events
+    )
 
 
 def _loops(event: Event) -> list[ast.For | ast.AsyncFor | ast.comprehension]:

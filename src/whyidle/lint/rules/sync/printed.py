@@ -65,7 +65,7 @@ class Printed(Check):
             return
         does = f"{how} {quoted(tensor)} back from the GPU"
         sure = certainty(value, job)
-        for hit in drains(event, job, does, later.rarely(event, tensor), sure=sure, seldom=True):
+        for hit in drains(event, job, does, later.seldom(event), sure=sure, seldom=True):
             self._told.add(id(event.statement))
             yield hit
 

@@ -49,7 +49,7 @@ class ScalarRead(Check):
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called):
             return
-        read = _read(event)
+        read = _read(event) if event.where.reachable else None
         if read is None or over_parameters(event, job):
             return
         tensor, value = read

@@ -41,6 +41,8 @@ class ToHost(Check):
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or not isinstance(event.node.func, ast.Attribute) or not _copies(event):
             return
+        if not event.where.reachable:
+            return
         receiver = event.receiver
         if receiver is None or over_parameters(event, job):
             return

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import function_around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.often import rhythm
 from whyidle.lint.repair import Repair, Replace
+from whyidle.lint.repairs.factories import filled, on_device
 from whyidle.lint.rules.loops import conditional, innermost, kept, stored_names
-from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target, to_where_another_is
+from whyidle.lint.rules.transfer.makers import COPYING, DATA, FILLING, MAKERS, ROUNDING, is_empty, made_by, maker_of
+from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target
 from whyidle.model.finding import Severity
 
-# Makers of tensors that take a `device`; what the first three copy comes from Python or numpy.
-COPYING = frozenset({"tensor", "as_tensor", "asarray"})
-FILLING = frozenset({"zeros", "ones", "full", "empty", "arange", "eye"})
-ROUNDING = frozenset({"linspace", "logspace", "rand", "randn", "randint", "randperm", "normal"})
-MAKERS = COPYING | FILLING | ROUNDING
-LEGACY = frozenset({"Tensor", "FloatTensor", "LongTensor", "IntTensor", "BoolTensor", "DoubleTensor"})
-DATA = frozenset({"from_numpy", "frombuffer", "stack", "cat"})  # more likely a batch than a constant
 PER_STEP = ("forward", "training_step", "loss", "train_step", "__call__")
 
 
@@ -57,7 +53,7 @@ class H2dInStep(Check):
     def _copied(self, event: Called) -> Iterator[Hit]:
         """Look at `torch.tensor(data, device=...)`: data of Python that is copied to where a device says."""
         data = event.argument(0, "data")
-        if data is None or data.has_device_tensor or data.kind == "tensor":
+        if data is None or data.has_device_tensor or data.kind == "tensor" or is_empty(event.node):
             return
         plain = data.kind == "plain"
         device = next((keyword.value for keyword in event.node.keywords if keyword.arg == "device"), None)
@@ -67,7 +63,7 @@ class H2dInStep(Check):
             made = plain or (event.name == "torch.tensor" and event.where.phase == "step")
             copied = made and device is not None and reaches_device(event, "device", device)
         if copied and _often_enough(event, device):
-            yield self._hit(event, "makes a tensor of Python data", self._number(event), plain)
+            yield self._hit(event, "makes a tensor of Python data", filled(event.node), plain)
 
     def _moved(self, event: Called) -> Iterator[Hit]:
         """Look at `torch.arange(n).to(device)`: a tensor that was made on the CPU just before."""
@@ -75,25 +71,25 @@ class H2dInStep(Check):
         receiver = event.receiver
         if not isinstance(func, ast.Attribute) or receiver is None or receiver.is_batch or receiver.on_device:
             return
-        if isinstance(receiver.node, ast.Call) and _is_empty(receiver.node):
+        if isinstance(receiver.node, ast.Call) and is_empty(receiver.node):
             return
         if receiver.pinned or "pin_memory" in ast.unparse(func.value):
             return  # on purpose; another check looks at that
-        maker = _maker(func.value)
-        if maker is None and not (receiver.on_host and self._fresh(event, func.value)):
+        maker = maker_of(func.value)
+        if maker is not func.value and not receiver.on_host:
+            return  # what else it was computed from may be on the GPU
+        if maker is None and not self._fresh(event, func.value):
             return
         if not _often_enough(event, target(event)):
             return
-        if to_where_another_is(event) and event.where.phase != "maybe" and not (maker or receiver.on_host):
-            return
         what = f"makes a CPU tensor by `{ast.unparse(maker.func)}`" if maker is not None else "takes a CPU tensor"
-        yield self._hit(event, what, self._on_device(event, maker) if maker is not None else None, True)
+        yield self._hit(event, what, on_device(event.node), True)
 
     @staticmethod
     def _fresh(event: Called, moved: ast.expr) -> bool:
         """Say whether what is moved was made by a function of torch's in the same loop, or just here."""
         made = event.receiver.name if event.receiver is not None else ""
-        if not made.startswith("torch.") or made.rpartition(".")[2] not in MAKERS | {"from_numpy", "frombuffer"}:
+        if not made.startswith("torch.") or made.rpartition(".")[2] not in MAKERS | DATA:
             return False
         loop = innermost(event.node, event.source)
         names = {ast.unparse(node) for node in ast.walk(moved) if isinstance(node, ast.Name | ast.Attribute)}
@@ -101,16 +97,13 @@ class H2dInStep(Check):
 
     def _hit(self, event: Called, what: str, repair: Repair | None, sure: bool) -> Hit:
         severity, confidence = _grade(event, sure)
-        when = "each time that this runs" if event.where.phase == "maybe" else "in each step"
-        if event.where.guard == "flag":
-            when = "in each step where this setting is on"
         in_vain = is_asynchronous(event) and event.name in {".to", ".cuda"}
         vain = " (`non_blocking` needs pinned memory)" if in_vain else ""
         title, change = self._fix(event, repair)
         return Hit(
             event.node,
-            f"`{_short(event.node)}` {what} and copies it to the GPU {when}: the CPU waits for the copy{vain}, and "
-            "the GPU runs dry.",
+            f"`{_short(event.node)}` {what} and copies it to the GPU {rhythm(event)}: the CPU waits for the "
+            f"copy{vain}, and the GPU runs dry.",
             severity,
             confidence,
             source=event.source,
@@ -123,66 +116,28 @@ class H2dInStep(Check):
     @staticmethod
     def _fix(event: Called, repair: Repair | None) -> tuple[str, str]:
         """Return what to do, and code to paste."""
-        code = ast.unparse(event.node)
         if repair is not None:
             changed = repair.changes[0]
             assert isinstance(changed, Replace)
             return "make it on the device", changed.code
-        if _made_by(event) in DATA:
-            return "pin it and let the copy run beside the CPU, or let a DataLoader do so", (
-                f"{ast.unparse(event.node.func.value)}.pin_memory().to(device, non_blocking=True)"
-                if isinstance(event.node.func, ast.Attribute)
-                else code
-            )
-        names = [node for node in ast.walk(event.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-        if all(node.id in {"torch", "self", "device"} or node.id.endswith("device") for node in names):
-            return "make it once: before the loop, or as a buffer of the module", (
-                f'self.register_buffer("constant", {code}, persistent=False)  # in __init__'
-            )
+        moved = event.node.func.value if isinstance(event.node.func, ast.Attribute) else event.node
+        maker = maker_of(moved) or event.node
+        if made_by(event) in DATA:
+            code = f"{ast.unparse(moved)}.pin_memory().to(device, non_blocking=True)"
+            return "pin it and let the copy run beside the CPU, or let a DataLoader do so", code
+        if getattr(maker.func, "attr", "") in FILLING | ROUNDING:
+            device = target(event)
+            given = ast.keyword("device", device if device is not None else ast.Constant("cuda"))
+            code = ast.unparse(ast.Call(maker.func, maker.args, [*maker.keywords, given]))
+            return "make it on the device", code
+        if maker.args and not any(isinstance(node, ast.Name) for node in ast.walk(maker.args[0])):
+            data = ast.unparse(maker.args[0])
+            code = f'self.register_buffer("constant", torch.tensor({data}), persistent=False)  # in __init__'
+            return "make it once: before the loop, or as a buffer of the module", code
         return "do without the copy, or let it run beside the CPU", (
             "torch.full((), number, device=device)  # a single number: the GPU fills it\n"
             "torch.tensor(numbers).pin_memory().to(device, non_blocking=True)  # several"
         )
-
-    @staticmethod
-    def _number(event: Called) -> Repair | None:
-        """Return how to make a tensor of a single number without a copy: the GPU fills it."""
-        node = event.node
-        if event.name != "torch.tensor" or not node.args or not _is_number(node.args[0]):
-            return None
-        if any(keyword.arg not in {"device", "dtype"} for keyword in node.keywords) or len(node.args) > 1:
-            return None
-        func = ast.Attribute(node.func.value, "full") if isinstance(node.func, ast.Attribute) else None
-        if func is None:
-            return None
-        full = ast.Call(func, [ast.Tuple([], ast.Load()), node.args[0]], node.keywords)
-        return Repair((Replace(node, ast.unparse(full)),), safe=True)
-
-    @staticmethod
-    def _on_device(event: Called, maker: ast.Call) -> Repair | None:
-        """Return how to make a tensor where it is used: the maker gets the device, the move goes."""
-        device = target(event)
-        code = ast.unparse(device) if device is not None else '"cuda"'
-        extra = [key for key in event.node.keywords if key.arg not in {"device", "non_blocking"}]
-        made = maker.func.attr if isinstance(maker.func, ast.Attribute) else ""
-        several_lines = event.node.lineno != event.node.end_lineno  # whose comments would be lost
-        if several_lines or extra or len(event.node.args) > 1 or made not in FILLING | ROUNDING | {"tensor"}:
-            return None
-        if any(keyword.arg in {"device", "generator", "pin_memory", "requires_grad"} for keyword in maker.keywords):
-            return None
-        func = event.node.func
-        assert isinstance(func, ast.Attribute)
-        changed = copy.deepcopy(func.value)
-        inner = _maker(changed)
-        assert inner is not None
-        inner.keywords.append(ast.keyword("device", ast.parse(code, mode="eval").body))
-        direct = func.value is maker
-        whole = not any(isinstance(n, ast.Constant) and isinstance(n.value, float) for n in ast.walk(maker))
-        if made == "tensor":
-            return None  # the copy stays
-        safe = direct and made in FILLING and (made != "arange" or whole)
-        note = "" if safe else "numbers differ in their last digits, random ones altogether"
-        return Repair((Replace(event.node, ast.unparse(changed)),), safe=safe, note=note)
 
     cases = (
         Invalid(
@@ -353,13 +308,23 @@ def train(rows, model, opt):
 def _often_enough(event: Called, device: ast.expr | None) -> bool:
     """Say whether a line can be expected to run each step: it is seen to, or it stands in a function that says so."""
     where = event.where
-    if where.environment or (kept(event.statement) and conditional(event.node, event.source)):
+    skipped = conditional(event.node, event.source)
+    if where.environment or (kept(event.statement) and skipped):
         return False  # observations and actions have to be copied; what is kept is made once
     if where.phase == "step":
         return True
     function = where.function.rpartition(".")[2]
+    if skipped or function in {"", "__init__"} or isinstance(event.statement, ast.Assert):
+        return False
     of_a_tensor = isinstance(device, ast.Attribute) and device.attr == "device" and not _is_own(device.value)
-    return function not in {"", "__init__"} and (function.endswith(PER_STEP) or of_a_tensor)
+    return function.endswith(PER_STEP) or of_a_tensor
+
+
+def _seen(event: Called) -> bool:
+    """Say whether a loop or a step is seen that leads here, not just the code of a model that somebody calls."""
+    first = function_around(*event.via[0]) if event.via else None
+    entry = event.where.function.rpartition(".")[2] if not event.via else first.name if first is not None else ""
+    return entry not in {"forward", "__call__"}
 
 
 def _is_own(node: ast.expr) -> bool:
@@ -370,54 +335,11 @@ def _grade(event: Called, sure: bool) -> tuple[Severity, float]:
     where = event.where
     if not where.hot:
         return "low", 0.5
-    unseen = where.function.endswith(("forward", "__call__")) and not event.via
-    if where.update or where.guard or unseen or conditional(event.node, event.source):
+    if where.update or where.guard or not _seen(event) or conditional(event.node, event.source):
         return "low", 0.7 if sure else 0.5
     func = event.node.func
-    moved = event.name in {".to", ".cuda"} and isinstance(func, ast.Attribute) and _maker(func.value) is None
-    return ("low", 0.7) if moved or _made_by(event) in DATA or not sure else ("medium", 0.9)
-
-
-def _made_by(event: Called) -> str:
-    """Return the name of the function of torch's that made what is moved."""
-    func = event.node.func
-    maker = _maker(func.value) if isinstance(func, ast.Attribute) else None
-    if maker is not None and isinstance(maker.func, ast.Attribute):
-        return maker.func.attr
-    return event.receiver.name.rpartition(".")[2] if event.receiver is not None else ""
-
-
-def _maker(node: ast.expr) -> ast.Call | None:
-    """Return the call that makes the tensor that an expression is computed from: `torch.arange(n)` of `2 * ... + 1`."""
-    if isinstance(node, ast.Call):
-        func = node.func
-        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in {"torch", "th"}:
-            if func.attr in COPYING | FILLING | ROUNDING | LEGACY | DATA:
-                moved = any(keyword.arg == "device" for keyword in node.keywords)
-                return None if moved or func.attr in {"stack", "cat"} or _is_empty(node) else node
-            return next((made for made in map(_maker, node.args) if made is not None), None)
-        return _maker(func.value) if isinstance(func, ast.Attribute) else None
-    if isinstance(node, ast.BinOp):  # of the two sides one may be on the device: then the other has to be, too
-        return _maker(node.left) or _maker(node.right)
-    if isinstance(node, ast.UnaryOp):
-        return _maker(node.operand)
-    return _maker(node.value) if isinstance(node, ast.Subscript) else None
-
-
-def _is_empty(maker: ast.Call) -> bool:
-    """Say whether a tensor has no values, so that nothing is copied: `torch.empty(0)`, `torch.tensor([])`."""
-    first = maker.args[0] if maker.args else None
-    if isinstance(first, ast.Constant):
-        return first.value == 0 and getattr(maker.func, "attr", "") not in COPYING | {"full", "arange"}
-    return isinstance(first, ast.List | ast.Tuple) and not first.elts
-
-
-def _is_number(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp):
-        return _is_number(node.operand)
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in {"float", "int", "len"}
-    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+    moved = event.name in {".to", ".cuda"} and isinstance(func, ast.Attribute) and maker_of(func.value) is None
+    return ("low", 0.7) if moved or made_by(event) in DATA or not sure else ("medium", 0.9)
 
 
 def _short(node: ast.Call) -> str:

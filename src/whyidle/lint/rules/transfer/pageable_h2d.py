@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job, LoaderUse
-from whyidle.lint.repair import Repair, SetArguments
+from whyidle.lint.often import rhythm
+from whyidle.lint.repair import Change, Repair
+from whyidle.lint.repairs.arguments import non_blocking
 from whyidle.lint.rules.input.loaders import setting
 from whyidle.lint.rules.transfer.moves import (
     Line,
@@ -73,13 +75,11 @@ class PageableH2d(Check):
         first = calls[0]
         pinned = setting(use, job, "pin_memory", False) if use is not None else None
         sure = use is not None and first.where.hot and first.where.guard == ""
-        whose = "evaluation batch" if first.where.work == "eval" else "batch"
         unpinned = pinned is not None and pinned.value is not True
-        args = {"non_blocking": "True"}
         return Hit(
             first.node,
-            f"`{ast.unparse(first.node)}` copies each {whose} while the CPU waits: the GPU runs dry until new work is "
-            "queued.",
+            f"`{ast.unparse(first.node)}` copies a batch {rhythm(first)} while the CPU waits: the GPU runs dry until "
+            "new work is queued.",
             "low",
             0.7 if sure else 0.5,
             source=first.source,
@@ -88,11 +88,7 @@ class PageableH2d(Check):
             change="\n".join(_asynchronous(call.node) for call in calls),
             effort="argument",
             risk="the host tensor must not be changed in place until the copy has run",
-            repair=Repair(
-                tuple(SetArguments(call.node, args) for call in calls),
-                safe=_tensors(use),
-                note="" if _tensors(use) else "a batch of another class than Tensor has to know `non_blocking`",
-            ),
+            repair=_repair([call.node for call in calls], use),
         )
 
     cases = (
@@ -218,6 +214,18 @@ def train(dataset, model, opt, show):
 """,
         ),
     )
+
+
+def _repair(calls: list[ast.Call], use: LoaderUse | None) -> Repair | None:
+    changes: list[Change] = []
+    for call in calls:
+        one = non_blocking(call)
+        if one is None:
+            return None
+        changes.extend(one.changes)
+    if _tensors(use):
+        return Repair(tuple(changes), safe=True)
+    return Repair(tuple(changes), safe=False, note="a batch of a class of its own has to know `non_blocking`")
 
 
 def _tensors(use: LoaderUse | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job, LoaderUse
-from whyidle.lint.repair import Repair, SetArguments
+from whyidle.lint.repairs.arguments import loader
 from whyidle.lint.rules.input.loaders import setting
 from whyidle.lint.rules.input.worker_code import moves_to_device, worker_code
 from whyidle.lint.rules.transfer.moves import is_asynchronous, moved_by_framework
@@ -53,7 +53,7 @@ class PinMemory(Check):
                 change="pin_memory=True" + ("" if in_vain else "  # and .to(device, non_blocking=True)"),
                 effort="argument",
                 risk="pinned memory cannot be swapped: two batches per worker",
-                repair=self._repair(use, pinned.how),
+                repair=None if pinned.how == "default" else loader(use.call.node, {"pin_memory": "True"}),
             )
 
     @staticmethod
@@ -63,12 +63,6 @@ class PinMemory(Check):
         parts = [body for body, _ in worker_code(use, job)] + [dataset.node if dataset is not None else None]
         calls = (node for part in parts if part is not None for node in ast.walk(part) if isinstance(node, ast.Call))
         return any(moves_to_device(call) for call in calls)
-
-    @staticmethod
-    def _repair(use: LoaderUse, how: str) -> Repair | None:
-        if use.call.spread or how == "default":
-            return None
-        return Repair((SetArguments(use.call.node, {"pin_memory": "True"}),), safe=True)
 
     cases = (
         Invalid(

@@ -38,14 +38,15 @@ class PinnedInStep(Check):
             return
         if event.where.environment or kept(event.statement) or self._copied_beside(event):
             return
+        batch = event.receiver is not None and event.receiver.loader is not None
         yield Hit(
             event.node,
             f"`{_short(event.node)}` copies a tensor to pinned memory in each step, and the GPU may wait meanwhile.",
             "low",
             0.5,
             source=event.source,
-            title="let the DataLoader pin batches, or keep one pinned tensor and fill it",
-            change="pinned = torch.empty(shape, dtype=dtype, pin_memory=True)  # once\npinned.copy_(batch)",
+            title="let the DataLoader pin batches" if batch else "let the copy that follows run beside the CPU",
+            change="pin_memory=True" if batch else f"{ast.unparse(event.node)}.to(device, non_blocking=True)",
         )
 
     @staticmethod
