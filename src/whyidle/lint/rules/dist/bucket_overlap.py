@@ -4,9 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import Bindings, around, bindings, function_of
+from whyidle.lint.rules.reached import Bindings, bindings, function_of
 from whyidle.lint.source import Source
 
 # What gives gradients as they are, only packed or scaled: a norm of them is another thing, and small.
@@ -50,7 +51,7 @@ class BucketOverlap(Check):
         words = {word.arg: ast.unparse(word.value).lower() for word in event.node.keywords}
         if any(word in words.get("group", "") for word in SLICES):
             return
-        path = around(event.source.tree, event.node)
+        path = around(event.source, event.node)
         if not path or _is_hook(event.source, function_of(path)):
             return
         if _are_gradients(event.node.args[0], bindings(function_of(path))):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import bindings
+from whyidle.lint.rules.reached import bindings
 
 
 class FsdpInternodeShard(Check):

@@ -3,10 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event, Set
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Remove, Repair
-from whyidle.lint.rules.around import around, condition
+from whyidle.lint.rules.reached import condition
 
 
 class NetSocket(Check):
@@ -33,7 +34,7 @@ class NetSocket(Check):
         sockets = (event.name == "os.environ.NCCL_IB_DISABLE" and value not in {"", "0"}) or (
             event.name == "os.environ.NCCL_NET" and value == "socket"
         )
-        if not sockets or job.gpu == "no" or condition(around(event.source.tree, event.node)):
+        if not sockets or job.gpu == "no" or condition(around(event.source, event.node)):
             return
         yield Hit(
             node=event.node,

@@ -4,10 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import around, bindings, function_of
 from whyidle.lint.rules.infer.one_by_one import loop_of_items
+from whyidle.lint.rules.reached import bindings, function_of
+from whyidle.lint.source import Source
 
 POSTS = {"requests.post", "requests.request", "httpx.post", ".post"}
 ASKED = {"prompt", "messages", "inputs", "text"}
@@ -41,11 +43,10 @@ class LowConcurrency(Check):
         assert isinstance(event, Called)
         if event.where.guard in {"rare", "error"} or job.trains:
             return
-        tree = event.source.tree
-        asks = (event.name in POSTS and _has_prompt(tree, event.node)) or (
-            event.name == ".create" and event.receiver_text.endswith(ENDPOINTS) and _own_server(tree)
+        asks = (event.name in POSTS and _has_prompt(event.source, event.node)) or (
+            event.name == ".create" and event.receiver_text.endswith(ENDPOINTS) and _own_server(event.source.tree)
         )
-        loop = loop_of_items(tree, event.node) if asks else None
+        loop = loop_of_items(event.source, event.node) if asks else None
         if loop is None:
             return
         item = ast.unparse(loop.target)
@@ -163,11 +164,11 @@ def latency(url, prompts):
     )
 
 
-def _has_prompt(tree: ast.Module, call: ast.Call) -> bool:
+def _has_prompt(source: Source, call: ast.Call) -> bool:
     """Say whether a request has what language models are asked with, and goes to no address of the open internet."""
     if any(isinstance(one, ast.Constant) and str(one.value).startswith("https://") for one in call.args):
         return False
-    path = around(tree, call)
+    path = around(source, call)
     names = bindings(function_of(path)) if path else {}
     keys: set[object] = set()
     for word in call.keywords:

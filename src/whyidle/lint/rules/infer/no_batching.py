@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import bindings
 from whyidle.lint.rules.infer.one_by_one import loop_of_items
+from whyidle.lint.rules.reached import bindings
 from whyidle.lint.source import Source
 
 FACTORIES = {"pipeline": "transformers", "LLM": "vllm"}  # what makes something that generates when called
@@ -38,7 +38,7 @@ class NoBatching(Check):
         made_by = _made_by(event)
         if not made_by and not (event.name == ".generate" and "transformers" in job.frameworks):
             return
-        loop = loop_of_items(event.source.tree, event.node)
+        loop = loop_of_items(event.source, event.node)
         if loop is None or _pads(loop):
             return
         over = ast.unparse(loop.iter)
@@ -157,6 +157,8 @@ def _made_by(event: Called) -> str:
 
 
 def _factory(source: Source, name: str) -> str:
+    if not any(f"{made}(" in source.text for made in FACTORIES):  # most files: bindings take time
+        return ""
     for value in bindings(source.tree).get(name, ()):
         if isinstance(value, ast.Call):
             library = FACTORIES.get(ast.unparse(value.func).rpartition(".")[2], "")

@@ -6,7 +6,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from whyidle.lint.rules.around import FUNCTIONS, around, bindings, function_of, names_in
+from whyidle.lint.enclosing import around
+from whyidle.lint.rules.reached import FUNCTIONS, bindings, function_of, names_in
+from whyidle.lint.source import Source
 
 FEW = 8  # items that are spelled out: a demonstration rather than a load
 BATCHED = re.compile(r"batch|chunk|loader|range\(|attempt|retr|epoch|turn|round", re.IGNORECASE)
@@ -20,24 +22,24 @@ PACED = {
 GROWS = {"append", "extend", "insert", "update", "add"}
 
 
-def loop_of_items(tree: ast.Module, call: ast.Call) -> ast.For | ast.comprehension | None:
+def loop_of_items(source: Source, call: ast.Call) -> ast.For | ast.comprehension | None:
     """Return the loop that makes a call for each of its items, itself or by a function that it calls; None if none.
 
     Loops over batches, retries and turns of a conversation do not count, nor what runs beside itself (async, pools).
     """
-    path = around(tree, call)
+    path = around(source, call)
     if not path or isinstance(function_of(path), ast.AsyncFunctionDef):
         return None
     if any(_is_loop(node) for node in path[path.index(function_of(path)) :]):
-        return _items(tree, path, call)
+        return _items(source.tree, path, call)
     function = function_of(path)
     if not isinstance(function, ast.FunctionDef):
         return None
-    for other in ast.walk(tree):
+    for other in ast.walk(source.tree):
         if isinstance(other, ast.Call) and isinstance(other.func, ast.Name) and other.func.id == function.name:
-            outer = around(tree, other)
+            outer = around(source, other)
             if outer and not isinstance(function_of(outer), ast.AsyncFunctionDef):
-                found = _items(tree, outer, other)
+                found = _items(source.tree, outer, other)
                 if found is not None:
                     return found
     return None

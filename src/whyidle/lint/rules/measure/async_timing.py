@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event, Indexed, Looped, Shown, Tested
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import around, function_of
+from whyidle.lint.rules.reached import function_of
 from whyidle.lint.where import Where
 
 CLOCKS = {
@@ -85,9 +86,9 @@ class AsyncTiming(Check):
         if job.gpu == "no":
             return
         readings = [
-            Reading(index, event, tuple(path))
+            Reading(index, event, path)
             for index, event in enumerate(job.events)
-            if isinstance(event, Called) and event.name in CLOCKS and (path := around(event.source.tree, event.node))
+            if isinstance(event, Called) and event.name in CLOCKS and (path := around(event.source, event.node))
         ]
         for number, stop in enumerate(readings):
             where, since = stop.event.where, stop.since

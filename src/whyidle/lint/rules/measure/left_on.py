@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event, Set
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Remove, Repair, SetArguments
-from whyidle.lint.rules.around import around, condition
+from whyidle.lint.rules.reached import condition
 from whyidle.lint.values import Value
 from whyidle.model.finding import Severity
 
@@ -119,7 +120,7 @@ class LeftOn(Check):
                 yield from self._hit(event, tool, None)
 
     def _hit(self, event: Called | Set, tool: Tool, change: Remove | SetArguments | None) -> Iterator[Hit]:
-        when = condition(around(event.source.tree, event.node))
+        when = condition(around(event.source, event.node))
         flag = event.where.guard == "flag" or bool(when)
         name = event.name.rpartition(".")[2] or event.name
         yield Hit(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import is_unconditional
+from whyidle.lint.rules.reached import is_unconditional
 
 SAVES = {
     "torch.save", "torch.distributed.checkpoint.save", "torch.distributed.checkpoint.save_state_dict",

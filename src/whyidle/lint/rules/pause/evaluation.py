@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Looped
 from whyidle.lint.job import Job
-from whyidle.lint.rules.around import around, is_unconditional
+from whyidle.lint.rules.reached import is_unconditional
 
 # Metrics whose `compute()` goes over everything that was seen so far, so that each batch costs more than the last.
 GROWING = re.compile(
@@ -196,7 +197,7 @@ def _evaluates(loop: Looped, job: Job) -> bool:
 def _per_step(loop: Looped, job: Job) -> Hit:
     # Where the loop stands in a function, the call in the training loop is what to change.
     steps = {id(step.node) for step in job.steps()}
-    inside = any(id(node) in steps for node in around(loop.source.tree, loop.node))
+    inside = any(id(node) in steps for node in around(loop.source, loop.node))
     source, node = (loop.source, loop.node) if inside or not loop.via else loop.via[-1]
     every = loop.where.every
     how_often = "in every step" if every == 1 else f"every {every} steps"

@@ -1,4 +1,4 @@
-"""What stands around a node in its source: loops, conditions, the function; and what names are bound to in there."""
+"""What decides whether a node is reached: conditions around it, and what the names of its function are bound to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event
 from whyidle.lint.job import Job
 
@@ -15,25 +16,6 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 RANKS = re.compile(r"rank|main_process|is_main|master|global_zero|distributed|world_size", re.IGNORECASE)
 LONGEST_RANK = 60  # characters of a condition that asks for a rank and nothing else
 Bindings: TypeAlias = Mapping[str, Sequence[ast.expr]]
-
-
-def around(tree: ast.AST, node: ast.AST) -> list[ast.AST]:
-    """Return the nodes that hold a node, outermost first, without itself; empty where it is not in the tree."""
-    line = getattr(node, "lineno", 0)
-    for child in ast.iter_child_nodes(tree):
-        if child is node:
-            return [tree]
-        first = getattr(child, "lineno", None)
-        if first is None or first <= line <= (getattr(child, "end_lineno", None) or first) or _decorated(child, line):
-            path = around(child, node)
-            if path:
-                return [tree, *path]
-    return []
-
-
-def _decorated(node: ast.AST, line: int) -> bool:
-    """Say whether a line is one of a function's or class's decorators, which stand before its first line."""
-    return any(one.lineno <= line for one in getattr(node, "decorator_list", ())) and line < getattr(node, "lineno", 0)
 
 
 def function_of(path: Sequence[ast.AST]) -> ast.AST:
@@ -65,7 +47,7 @@ def is_unconditional(event: Event, job: Job) -> bool:
     """
     steps = {id(step.node) for step in job.steps()}
     for source, node in ((event.source, event.node), *reversed(event.via)):
-        for outer in reversed(around(source.tree, node)):
+        for outer in reversed(around(source, node)):
             if id(outer) in steps:
                 return True
             if isinstance(outer, ast.If | ast.ExceptHandler | ast.Match):
