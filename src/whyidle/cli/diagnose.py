@@ -88,15 +88,9 @@ def diagnose(
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     asked = diagnosis.rules_in(what_if or ())
     diagnosis.check(predict=not no_predict, what_if=asked)
+    predict = not no_predict
     judge = partial(
-        diagnosis.diagnose,
-        paths,
-        price=price,
-        gpus=gpus,
-        hours=hours,
-        predict=not no_predict,
-        what_if=asked,
-        source=source,
+        diagnosis.diagnose, paths, price=price, gpus=gpus, hours=hours, predict=predict, what_if=asked, source=source
     )
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
@@ -110,9 +104,14 @@ def diagnose(
         _warn_of_unread(report, paths)
         out.write(renders.render(report, out.look))
     if output is not None:
-        written = f"{clean(str(output))} ({chosen})" if format is None and chosen == "json" else clean(str(output))
-        sys.stderr.write(f"{clean(report.summary.verdict)} Report: {written}\n".lstrip())
+        _say_where(report, output, "json" if format is None and chosen == "json" else "")
     return 0 if exit_zero and report.exit_code == 1 else report.exit_code
+
+
+def _say_where(report: Report, output: Path, kind: str) -> None:
+    """Say the verdict, and where the report is; `kind` is its format where nobody asked for it."""
+    written = f"{clean(str(output))} ({kind})" if kind else clean(str(output))
+    sys.stderr.write(f"{clean(report.summary.verdict)} Report: {written}\n".lstrip())
 
 
 def _nothing(error: WhyIdleError) -> Report:
