@@ -88,14 +88,11 @@ def diagnose(
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     asked = diagnosis.rules_in(what_if or ())
     diagnosis.check(predict=not no_predict, what_if=asked)
-    predict = not no_predict
-    judge = partial(
-        diagnosis.diagnose, paths, price=price, gpus=gpus, hours=hours, predict=predict, what_if=asked, source=source
-    )
+    judge = partial(diagnosis.diagnose, paths, price=price, gpus=gpus, hours=hours, what_if=asked, source=source)
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
-                report = judge(progress=progress)
+                report = judge(predict=not no_predict, progress=progress)
         except WhyIdleError as error:
             # A program that reads standard output gets its report all the same, but for a name that no rule has.
             if chosen != "terminal" and output is None and not diagnosis.unheard_of(asked):
