@@ -10,13 +10,13 @@ import numpy as np
 from whyidle import curves, fusion, replay, watched
 from whyidle.measure import Measured, measure
 from whyidle.measure.curve.picture import pictures
+from whyidle.model.detail import Detail
 from whyidle.model.evidence import Run, Trace
 from whyidle.model.finding import (
     CAUSES,
     GROUPS,
     HEALTHY_IDLE,
     MEDIUM,
-    Detail,
     EvidenceFile,
     Finding,
     Level,

@@ -42,7 +42,7 @@ def options(verdict: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 )
 def test_what_the_judge_is_asked(arguments: str, predict: bool, what_if: tuple[str, ...], options: Any) -> None:
     assert main(["trace.json", *arguments.split()]) == 1
-    assert options == {"predict": predict, "what_if": what_if}
+    assert options == {"predict": predict, "what_if": what_if, "measured": None}
 
 
 def test_a_rule_that_there_is_not(options: Any, capsys: pytest.CaptureFixture[str]) -> None:

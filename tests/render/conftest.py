@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from whyidle.model.detail import Bucket, Copies, Detail, TopItem
 from whyidle.model.evidence import Ignored
 from whyidle.model.finding import (
     Applied,
     Asked,
-    Bucket,
-    Copies,
-    Detail,
     DeviceBusy,
     Estimate,
     EvidenceFile,
@@ -25,7 +23,6 @@ from whyidle.model.finding import (
     Report,
     RunInfo,
     Summary,
-    TopItem,
     Unknown,
 )
 

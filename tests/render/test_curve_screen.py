@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from whyidle import cost
+from whyidle.model.detail import CurvePicture, Detail
 from whyidle.model.finding import (
-    CurvePicture,
-    Detail,
     DeviceBusy,
     EvidenceFile,
     Finding,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from whyidle.model.finding import Copies, Detail, Report, Roofline, RunInfo, Summary
+from whyidle.model.detail import Copies, Detail, Roofline
+from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import render
 from whyidle.render.words import decimal
 

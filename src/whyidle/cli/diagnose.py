@@ -88,20 +88,11 @@ def diagnose(
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     asked = diagnosis.rules_in(what_if or ())
     diagnosis.check(predict=not no_predict, what_if=asked)
-    judge = partial(
-        diagnosis.diagnose,
-        paths,
-        price=price,
-        gpus=gpus,
-        hours=hours,
-        predict=not no_predict,
-        what_if=asked,
-        source=source,
-    )
+    judge = partial(diagnosis.diagnose, paths, price=price, gpus=gpus, hours=hours, what_if=asked, source=source)
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
-                report = judge(progress=progress)
+                report = judge(predict=not no_predict, progress=progress)
         except WhyIdleError as error:
             # A program that reads standard output gets its report all the same, but for a name that no rule has.
             if chosen != "terminal" and output is None and not diagnosis.unheard_of(asked):
@@ -110,9 +101,14 @@ def diagnose(
         _warn_of_unread(report, paths)
         out.write(renders.render(report, out.look))
     if output is not None:
-        written = f"{clean(str(output))} ({chosen})" if format is None and chosen == "json" else clean(str(output))
-        sys.stderr.write(f"{clean(report.summary.verdict)} Report: {written}\n".lstrip())
+        _say_where(report, output, "json" if format is None and chosen == "json" else "")
     return 0 if exit_zero and report.exit_code == 1 else report.exit_code
+
+
+def _say_where(report: Report, output: Path, kind: str) -> None:
+    """Say the verdict, and where the report is; `kind` is its format where nobody asked for it."""
+    written = f"{clean(str(output))} ({kind})" if kind else clean(str(output))
+    sys.stderr.write(f"{clean(report.summary.verdict)} Report: {written}\n".lstrip())
 
 
 def _nothing(error: WhyIdleError) -> Report:

@@ -38,8 +38,9 @@ from whyidle.measure.sanity import Doubt, doubts
 from whyidle.measure.settings import gpu_counts, settings
 from whyidle.measure.step_log import WatchedJob
 from whyidle.measure.typical import not_typical
+from whyidle.model.detail import Detail
 from whyidle.model.evidence import Run, Trace, Value
-from whyidle.model.finding import Detail, DeviceBusy, GpuCount, Location
+from whyidle.model.finding import DeviceBusy, GpuCount, Location
 from whyidle.model.measurement import CATALOG, Measurement, Measurements
 
 OfRanks: TypeAlias = Sequence[tuple[Analysis, list[Measurement]]]

@@ -12,8 +12,8 @@ from whyidle.measure.analysis import Analysis
 from whyidle.measure.flops import BOUNDS, Limits, Worked, peaks_of
 from whyidle.measure.rows import Index, Mask, distinct
 from whyidle.measure.timeline import parents
+from whyidle.model.detail import Bucket, Copies, Detail, Roofline, TopItem
 from whyidle.model.evidence import Ints, Kind
-from whyidle.model.finding import Bucket, Copies, Detail, Roofline, TopItem
 
 LISTED = 15
 # ns; a launch costs about 5 us of host time, so kernels in the first two buckets cannot hide their successor's

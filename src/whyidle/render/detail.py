@@ -7,7 +7,8 @@ from typing import Final
 
 from rich.text import Text
 
-from whyidle.model.finding import Bucket, Copies, CurvePicture, Report, Roofline, Summary, TopItem
+from whyidle.model.detail import Bucket, Copies, CurvePicture, Roofline, TopItem
+from whyidle.model.finding import Report, Summary
 from whyidle.render.lines import hang
 from whyidle.render.sparks import curve_gpu
 from whyidle.render.words import clean, decimal, duration, kernel_name, percent, shorten, size

@@ -8,7 +8,8 @@ from typing import Final
 
 from rich.text import Text
 
-from whyidle.model.finding import CurvePicture, DeviceBusy
+from whyidle.model.detail import CurvePicture
+from whyidle.model.finding import DeviceBusy
 from whyidle.render.lines import columns, hang
 from whyidle.render.words import clean, percent, plural, shorten
 

@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from whyidle.model.detail import CurvePicture
 from whyidle.model.evidence import Curve, Floats64, Ints, Series
-from whyidle.model.finding import CurvePicture, DeviceBusy
+from whyidle.model.finding import DeviceBusy
 
 POINTS: Final = 48  # of a picture: half a line of a terminal
 SHOWN: Final = 8  # GPUs with a picture; of more the least busy, the median and the busiest
