@@ -61,7 +61,7 @@ def _functions(code: ast.expr | None, source: Source, depth: int = 0) -> Iterato
 
 def classes(source: Source, name: str) -> Iterator[ast.ClassDef]:
     """Yield the classes of this name that a file defines."""
-    if name:
+    if name and f"class {name}" in source.text:  # most files have none of it, and walking a tree takes time
         yield from (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and node.name == name)
 
 
