@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from whyidle.lint.engine import follow
 from whyidle.lint import events
+from whyidle.lint.engine import follow
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.project import Project
@@ -90,7 +90,8 @@ def test_a_setting_counts_by_its_default() -> None:
 
 
 def test_an_interval_counts_by_its_default() -> None:
-    code = "import torch\ndef train(model, loader, opt, every={}):\n    for i, x in enumerate(loader):\n" + (
+    code = (
+        "import torch\ndef train(model, loader, opt, every={}):\n    for i, x in enumerate(loader):\n"
         "        loss = model(x)\n        loss.backward()\n        opt.step()\n"
         "        if i % every == 0:\n            print(loss.item())\n"
     )
@@ -132,8 +133,8 @@ def fit(model, batches, optimizer):
         b = loss.item()
 """
     inside, after = (read.where for read in reads(code))
-    assert inside.micro and not inside.update
-    assert after.update and after.hot
+    assert (inside.micro, inside.update) == (True, False)
+    assert (after.update, after.hot) == (True, True)
 
 
 def test_a_function_is_as_hot_as_its_caller() -> None:
@@ -235,7 +236,7 @@ for epoch in range(3):
         optimizer.step()
 """
     (use,) = followed(code).loaders
-    assert use.complete and use.per_epoch and use.trains
+    assert (use.complete, use.per_epoch, use.trains) == (True, True, True)
     assert (use.constant("batch_size"), use.constant("num_workers"), use.constant("pin_memory")) == (32, 1, True)
     assert [event.node.lineno for event in use.moved] == [10]
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from whyidle.cli._destination import destination
+from whyidle.cli._destination import Destination, destination
 from whyidle.cli._linting import linting
 from whyidle.errors import WhyIdleError
 from whyidle.lint.batch import outcomes
@@ -28,38 +28,43 @@ FORMATS = {".json": "json", ".sarif": "sarif", ".xml": "junit"}  # of -o FILE
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH", help="Files and folders of Python code and notebooks; or -.")
 ]
-Codes = list[str] | None
+Fix = Annotated[bool, typer.Option("--fix", help="Make the changes that keep results as they are.")]
+Diff = Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")]
+UnsafeFixes = Annotated[bool, typer.Option("--unsafe-fixes", help="With --fix and --diff: changes of results, too.")]
+Select = Annotated[
+    list[str] | None, typer.Option("--select", metavar="RULE[,RULE...]", help="Rules or families to look for.")
+]
+Ignore = Annotated[
+    list[str] | None, typer.Option("--ignore", metavar="RULE[,RULE...]", help="Rules or families to leave out.")
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", "-f", help="terminal, json, sarif, github, gitlab or junit; by the name of -o FILE."),
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
+Run = Annotated[
+    list[str] | None,
+    typer.Option("--run", metavar="RUN", help="A recording of this code: what it confirms, and what it clears."),
+]
+StdinFilename = Annotated[
+    Path | None, typer.Option("--stdin-filename", metavar="FILE", help="What to call standard input (-).")
+]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; as many as CPUs.")]
 
 
 def lint(
     paths: Paths,
-    fix: Annotated[bool, typer.Option("--fix", help="Make the changes that keep results as they are.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
-    unsafe_fixes: Annotated[
-        bool, typer.Option("--unsafe-fixes", help="With --fix and --diff: changes of results, too.")
-    ] = False,
-    select: Annotated[
-        Codes, typer.Option("--select", metavar="RULE[,RULE...]", help="Rules or families to look for.")
-    ] = None,
-    ignore: Annotated[
-        Codes, typer.Option("--ignore", metavar="RULE[,RULE...]", help="Rules or families to leave out.")
-    ] = None,
-    format: Annotated[  # noqa: A002
-        str | None,
-        typer.Option("--format", "-f", help="terminal, json, sarif, github, gitlab or junit; by the name of -o FILE."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
+    fix: Fix = False,
+    diff: Diff = False,
+    unsafe_fixes: UnsafeFixes = False,
+    select: Select = None,
+    ignore: Ignore = None,
+    format: Format = None,  # noqa: A002
+    output: Output = None,
     force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
-    run: Annotated[
-        list[str] | None,
-        typer.Option("--run", metavar="RUN", help="A recording of this code: what it confirms, and what it clears."),
-    ] = None,
-    stdin_filename: Annotated[
-        Path | None, typer.Option("--stdin-filename", metavar="FILE", help="What to call standard input (-).")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; as many as CPUs.")] = None,
+    run: Run = None,
+    stdin_filename: StdinFilename = None,
+    jobs: Jobs = None,
     everything: Annotated[bool, typer.Option("--all", "-v", help="All findings in full.")] = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even when there are findings.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
@@ -95,18 +100,13 @@ def lint(
         raise WhyIdleError(f"no Python file and no notebook in {', '.join(paths)}", "whyidle lint train.py")
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         if diff:
-            from whyidle.cli._mending import show  # noqa: PLC0415 - libcst takes longer to import than most lints
-
-            changes = show(files, settings, out, unsafe=unsafe_fixes)
+            changes = _show(files, settings, out, unsafe=unsafe_fixes)
             return 2 if _any_unread(files) else int(changes and not exit_zero)
         if fix:
-            from whyidle.cli._mending import mend  # noqa: PLC0415
-
-            files = mend(files, settings, unsafe=unsafe_fixes)
+            files = _mend(files, settings, unsafe=unsafe_fixes)
         with linting() as progress:
             report = report_of(list(outcomes(files, settings, jobs or _cpus(), progress)), locked)
-        if run:
-            report = _beside(report, files, run)
+        report = _beside(report, files, run) if run else report
         unread = _warn_of_unread(report, files)
         if fix and paths == [STDIN] and files[0].given is not None:
             sys.stdout.buffer.write(files[0].given)  # the code, as other programs that mend a stream do
@@ -114,8 +114,19 @@ def lint(
             out.write(renders.render(report, out.look))
     if output is not None:
         sys.stderr.write(f"{clean(report.summary.verdict)} Report: {clean(str(output))}\n")
-    code = 0 if exit_zero and report.exit_code == 1 else report.exit_code
-    return 2 if unread else code
+    return 2 if unread else 0 if exit_zero and report.exit_code == 1 else report.exit_code
+
+
+def _show(files: Sequence[File], settings: Settings, out: Destination, *, unsafe: bool) -> bool:
+    from whyidle.cli._mending import show  # noqa: PLC0415 - libcst takes longer to import than most lints
+
+    return show(files, settings, out, unsafe=unsafe)
+
+
+def _mend(files: list[File], settings: Settings, *, unsafe: bool) -> list[File]:
+    from whyidle.cli._mending import mend  # noqa: PLC0415
+
+    return mend(files, settings, unsafe=unsafe)
 
 
 def _first(paths: Sequence[str]) -> Path:
