@@ -155,7 +155,7 @@ class TestRealTraces:
         )
         assert (loader.evidence, loader.severity) == ("confirmed", "high")
         assert (copy.evidence, copy.severity) == ("confirmed", "low")
-        assert read.evidence == "cleared"
+        assert read.evidence == "source", "no operator ran at that line"
 
     def test_with_workers_it_is_cleared_and_the_copies_cost_more(self, corpus: Path) -> None:
         found = self.told(corpus, 4)
@@ -187,9 +187,7 @@ class TestReports:
         run = load([RUNS / "healthy"])
         report = judge(run)
         assert report.healthy
-        found = told(
-            commanded(run, "python", "eval.py"), READ, MASKED, UPLOAD, WORKERS, finding("measure.left_on", MASK)
-        )
+        found = told(commanded(run), READ, MASKED, UPLOAD, WORKERS, finding("measure.left_on", MASK))
         joined = with_source(report, found)
         assert joined.healthy
         assert joined.exit_code == report.exit_code
