@@ -109,7 +109,7 @@ class Calls(Expressions):
             bound = function.items[0] if function.items else None
             return True, _of_network(self.invoke(definition, call.args, call.keywords, call.node, bound), function)
         if function.kind in {"module", "instance", "scaler"} and isinstance(definition, Definition):
-            method = self.method(definition, "forward" if function.kind == "module" else "__call__")
+            method = self.traits.method(definition, "forward" if function.kind == "module" else "__call__")
             if method is not None:
                 result = self.invoke(method, call.args, call.keywords, call.node, function)
                 if function.kind != "module":
@@ -139,7 +139,7 @@ class Calls(Expressions):
         fields: dict[str, Value] = {}
         place: Place = "assumed" if is_network else "unknown"
         made = Value(kind, place, name=name, define=definition, fields=fields, node=call.node)
-        start = self.method(definition, "__init__")
+        start = self.traits.method(definition, "__init__")
         if start is not None:
             self.invoke(start, call.args, call.keywords, call.node, made)
         else:

@@ -19,7 +19,7 @@ _RANK = re.compile(
 )
 _GPU = re.compile(r"cuda|gpu|device|accel|is_available|mps|xpu|pin_memory", re.IGNORECASE)
 _RARE = re.compile(
-    r"(^|_)(log|logs|logging|print|printing|save|saving|eval|evaluate|evaluation|valid|validate|validation|checkpoint|"
+    r"(^|_)(log|logs|logging|print|printing|save|saving|displaying|plotting|eval|evaluate|evaluation|valid|validate|validation|checkpoint|"
     r"ckpt|report|flush|display|visuali[sz]e|vis|plot|dump|debug|verbose|profile|profiling|profiler|summary|summarize|"
     r"tick|done|finished|terminated|truncated|best|early|stop|last|first|final|end|overflow|fail|failed|failure|error|"
     r"sample|wandb|tensorboard|interval|freq|every|warn|once|initial|resume|test|inspect|dry_run|benchmark|timing|"
@@ -39,8 +39,10 @@ _PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|la
 _END = re.compile(r"max|total|stop|end|last|limit|len\(|num_|n_iter|final|until", re.IGNORECASE)
 _CLOCK = re.compile(r"(^|[._])(time|perf_counter|monotonic|elapsed|now|seconds?|minutes?|since|dt)($|[._])", re.I)
 _ENDING = {"exit", "_exit", "quit", "abort"}
-_IN_TRAINING = re.compile(r"(phase|split|mode|stage)\s*==\s*['\"]train")
-_IN_EVALUATION = re.compile(r"(phase|split|mode|stage)\s*==\s*['\"](val|test|eval)")
+# phase == "train", self.mode is Mode.VAL
+_PHASE = r"(phase|split|mode|stage)\s*(==|is)\s*(['\"]|(\w+\.)+)"
+_IN_TRAINING = re.compile(_PHASE + "train", re.IGNORECASE)
+_IN_EVALUATION = re.compile(_PHASE + "(val|test|eval)", re.IGNORECASE)
 _BEST = re.compile(r"best|patience|min_loss|max_acc")
 _TRAINING = re.compile(r"(^|[._])(training|is_train|is_training|train|do_train|train_mode)$", re.IGNORECASE)
 

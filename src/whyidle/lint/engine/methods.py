@@ -99,6 +99,7 @@ _MOVES: dict[str, Callable[[Call, Value], Value]] = {
     "xpu": _to_device,
     "hpu": _to_device,
     "to": lambda call, tensor: tensor.but(place=moved_to(call, tensor)),
+    "type_as": lambda call, tensor: tensor.but(place=call.first.place if call.first.kind == "tensor" else tensor.place),
     "pin_memory": lambda _, tensor: tensor.but(pinned=True),
     "keys": lambda call, _: PLAIN.but(name=call.method),
     "items": _structure,
@@ -112,7 +113,8 @@ def _of_module(call: Call, network: Value) -> Value:
         moved = method == "cuda" or (method == "to" and moved_to(call, TENSOR) == "device")
         return network.but(place="device") if moved else network
     if method in _PARTS:
-        return Value("plain", name=method, items=(output(network),))
+        part = output(network) if method.endswith(("parameters", "buffers")) else network.but(define=None, fields=None)
+        return Value("plain", name=method, items=(part,))
     if method == "state_dict":
         return Value("plain", name=method)
     if method in _NETWORK_RESULTS or method.endswith("_loss"):
@@ -220,7 +222,11 @@ def _grown(engine: State, call: Call, receiver: Value) -> Value:
 
 def _got(_: State, call: Call, receiver: Value) -> Value | None:
     key = call.first.constant
-    return receiver.fields.get(key, UNKNOWN) if receiver.fields and isinstance(key, str) else None
+    if receiver.fields is None or not isinstance(key, str):
+        return None
+    if receiver.name == "keywords" and key not in receiver.fields:  # **kwargs of a call that spells out all it gives
+        return call.args[1] if len(call.args) > 1 else constant(None)
+    return receiver.fields.get(key, UNKNOWN) if receiver.fields else None
 
 
 def _scaled(_: State, call: Call, receiver: Value) -> Value | None:

@@ -54,6 +54,7 @@ class State:
         self.foreign = 0  # functions of other modules that were followed
         self.loaders: dict[int, LoaderUse] = {}
         self.globals: dict[int, Frame] = {}  # of modules, by identity
+        self.closures: dict[int, Frame] = {}  # of functions in functions: where each was defined last
         self.fields: dict[int, dict[str, Value]] = {}  # of classes that nobody constructs in view
 
     def emit(self, event: Event) -> None:

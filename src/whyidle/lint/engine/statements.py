@@ -42,6 +42,8 @@ class Statements(Functions):
         if found is not None:
             kind = "class" if isinstance(node, ast.ClassDef) else "function"
             self.frame.env[node.name] = Value(kind, define=found, name=found.qualname)  # type: ignore[arg-type]
+            if self.frame.definition is not None:
+                self.closures[id(node)] = self.frame
 
     def expression(self, node: ast.Expr) -> None:
         self.evaluate(node.value)

@@ -166,6 +166,9 @@ class Traits:
                 yield found
             elif found is None:
                 yield from (one for one in module.functions if one.name == function.id and one.owner is None)
+                for factory in self._makers(function.id, module):
+                    if factory.kind == "function":
+                        yield from made_by(factory)
         elif isinstance(function, ast.Attribute):
             base = function.value
             if isinstance(base, ast.Name) and base.id in module.imports:
@@ -173,10 +176,134 @@ class Traits:
                 if isinstance(found, Definition) and found.kind == "function":
                     yield found
             elif isinstance(base, ast.Name) and base.id == "self":
-                yield from module.by_method(function.attr)[:2]
-            elif function.attr not in _COMMON:
-                yield from module.by_method(function.attr)[:1]
+                yield from self._own(function, module)
+            else:
+                yield from self._of_object(last_name(base), function.attr, module)
+
+    def _own(self, function: ast.Attribute, module: Module) -> Iterator[Definition]:
+        """Yield what `self.method` means in the class that it stands in, or in classes that derive from it."""
+        named = module.by_method(function.attr)
+        owner = owner_of(function, module)
+        if owner is None:
+            yield from named[:2]
+            return
+        found = self.method(owner, function.attr)
+        if found is not None:
+            yield found
+            return
+        for cls in {id(one.owner): one.owner for one in module.functions if one.owner is not None}.values():
+            inherited = self.method(cls, function.attr) if self._derives(cls, owner) else None
+            if inherited is not None:
+                yield inherited
+
+    def _of_object(self, name: str, method: str, module: Module) -> Iterator[Definition]:
+        """Yield what a method of a named object means: by the class that made it, else by the name of the method."""
+        classes = [one for one in self._makers(name, module) if one.kind == "class"]
+        found = [one for one in (self.method(cls, method) for cls in classes) if one is not None]
+        if found:
+            yield from found
+        elif not classes and method not in _COMMON:
+            yield from module.by_method(method)[:1]
+
+    def _makers(self, name: str, module: Module) -> Iterator[Definition]:
+        """Yield the classes and functions of the project whose calls a name is assigned, wherever in the module."""
+        key = ("makers", 0)
+        if key not in module.asked:
+            calls: dict[str, list[ast.expr]] = {}
+            for node in _statements(module.source.tree.body):
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and not _for_evaluation(node.value):
+                    for target in node.targets:
+                        if isinstance(target, ast.Name | ast.Attribute):
+                            calls.setdefault(last_name(target), []).append(node.value.func)
+            module.asked[key] = calls
+        for function in cast("dict[str, list[ast.expr]]", module.asked[key]).get(name, ()):
+            first, _, rest = dotted(function).partition(".")
+            found = self._project.member(module, first) if first else None
+            if isinstance(found, Module) and rest:
+                found = self._project.find(f"{module.imports.get(first, first)}.{rest}", module)
+            if isinstance(found, Definition):
+                yield found
+
+    def method(self, cls: Definition, name: str, depth: int = 0) -> Definition | None:
+        """Return a method of a class or of the project's classes that it derives from."""
+        if name in cls.methods:
+            return cls.methods[name]
+        for base in self._bases(cls) if depth < _DEEPEST else ():
+            inherited = self.method(base, name, depth + 1)
+            if inherited is not None:
+                return inherited
+        return None
+
+    def _bases(self, cls: Definition) -> Iterator[Definition]:
+        for base in cls.bases:
+            first, _, rest = base.partition(".")
+            found = self._project.member(cls.module, first)
+            if isinstance(found, Module) and rest:
+                found = self._project.member(found, rest)
+            if isinstance(found, Definition) and found.kind == "class" and found is not cls:
+                yield found
+
+    def _derives(self, cls: Definition, base: Definition, depth: int = 0) -> bool:
+        return cls is base or (
+            depth < _DEEPEST and any(self._derives(one, base, depth + 1) for one in self._bases(cls))
+        )
 
 
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements and all below them, those of functions and classes as well."""
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            below = getattr(node, name, None)
+            if isinstance(below, list):
+                stack.extend(below)
+
+
+def _for_evaluation(call: ast.Call) -> bool:
+    """Say whether a call makes what does not train: make_step(model, train=False)."""
+    return any(
+        keyword.arg in {"train", "training", "is_train", "is_training"}
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value is False
+        for keyword in call.keywords
+    )
+
+
+def owner_of(node: ast.expr, module: Module) -> Definition | None:
+    """Return the class whose method an expression stands in."""
+    around = [
+        one
+        for one in module.functions
+        if one.owner is not None and one.node.lineno <= node.lineno <= (one.node.end_lineno or one.node.lineno)
+    ]
+    return around[-1].owner if around else None  # the innermost stands last
+
+
+def made_by(factory: Definition) -> Iterator[Definition]:
+    """Yield the functions that a function defines and returns: `def make(): def step(): ...; return step`."""
+    returned = {
+        one.value.id
+        for one in within(factory.node.body)
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Name)
+    }
+    yield from (
+        one
+        for one in factory.module.functions
+        if one.name in returned and one.qualname == f"{factory.qualname}.{one.name}"
+    )
+
+
+def dotted(node: ast.expr) -> str:
+    """Return a name as it is spelled, `a.b.c`; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+_DEEPEST = 6  # classes of classes that are looked through
 _MOST = 2000  # answers that are sought again because of circles
 _COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything
