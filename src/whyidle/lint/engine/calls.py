@@ -31,6 +31,8 @@ class Calls(Expressions):
             result = self._result(call)
         elif result.kind == "unknown" and last_name(node.func) in knowledge.PASSING:
             result = passed(call)
+        elif result.kind == "unknown" and knowledge.MODULE_FACTORY.search(last_name(node.func)):
+            result = Value("module", "assumed", name=call.name)
         self._shown(call)
         event = Called(
             node=node,

@@ -11,7 +11,7 @@ from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
-from whyidle.lint.engine.traits import last_name, within
+from whyidle.lint.engine.traits import last_name, made_by, within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import UNKNOWN, Value, constant
 from whyidle.lint.where import Where
@@ -71,6 +71,7 @@ class Functions(Calls):
         body, module = definition.node.body, definition.module
         hot = where.phase == "step" or definition.name == "__init__" or self.traits.trains(body, module)
         hot = hot or knowledge.LOADER_FACTORY.search(definition.name) is not None
+        hot = hot or any(self.traits.trains(one.node.body, module) for one in made_by(definition))
         self.foreign += hot
         return hot and self.foreign <= FOREIGN
 

@@ -65,13 +65,15 @@ def _factory(call: Call) -> Value | None:
     """Return a tensor made out of nothing: on the host, unless `device=` says otherwise."""
     if call.last not in knowledge.FACTORIES:
         return None
-    target = call.keywords.get("device")
+    target, dtype = call.keywords.get("device"), call.keywords.get("dtype")
+    boolean = dtype is not None and dtype.name == "torch.bool"
     if target is None:
         given = next((value for value in call.args if value.kind == "tensor"), None)
-        return HOST.but(name=call.name, node=call.node, place=given.place if given is not None else "host")
+        place: Place = given.place if given is not None else "host"
+        return HOST.but(name=call.name, node=call.node, place=place, boolean=boolean)
     nowhere = target.known and target.constant is None
     host = nowhere or _is_cpu(target) or (target.kind == "device" and target.place == "host")
-    return (HOST if host else DEVICE).but(name=call.name, node=call.node)
+    return (HOST if host else DEVICE).but(name=call.name, node=call.node, boolean=boolean)
 
 
 def _loader(call: Call) -> Value:

@@ -68,8 +68,13 @@ class Statements(Functions):
         return Value("counter", every=0) if yes.guard == "rare" else value
 
     def annotated(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.bind(node.target, self.evaluate(node.value))
+        if node.value is None:
+            return
+        value = self.evaluate(node.value)
+        if value.kind == "unknown":  # trainer: Trainer = given
+            cls = self.traits.named(node.annotation, self.frame.module)
+            value = self.self_of(cls) if cls is not None and cls.kind == "class" else value
+        self.bind(node.target, value)
 
     def augment(self, node: ast.AugAssign) -> None:
         value = self.evaluate(node.value)

@@ -207,22 +207,37 @@ class Traits:
 
     def _makers(self, name: str, module: Module) -> Iterator[Definition]:
         """Yield the classes and functions of the project whose calls a name is assigned, wherever in the module."""
+        for function in self._made_by(module).get(name, ()):
+            found = self.named(function, module)
+            if found is not None:
+                yield found
+
+    def _made_by(self, module: Module) -> dict[str, list[ast.expr]]:
+        """Return what is called for each name that is assigned, and the class that it is annotated with."""
         key = ("makers", 0)
         if key not in module.asked:
-            calls: dict[str, list[ast.expr]] = {}
+            makers: dict[str, list[ast.expr]] = {}
             for node in _statements(module.source.tree.body):
-                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and not _for_evaluation(node.value):
-                    for target in node.targets:
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                    for target in node.targets if not _for_evaluation(node.value) else ():
                         if isinstance(target, ast.Name | ast.Attribute):
-                            calls.setdefault(last_name(target), []).append(node.value.func)
-            module.asked[key] = calls
-        for function in cast("dict[str, list[ast.expr]]", module.asked[key]).get(name, ()):
-            first, _, rest = dotted(function).partition(".")
-            found = self._project.member(module, first) if first else None
-            if isinstance(found, Module) and rest:
-                found = self._project.find(f"{module.imports.get(first, first)}.{rest}", module)
-            if isinstance(found, Definition):
-                yield found
+                            makers.setdefault(last_name(target), []).append(node.value.func)
+                elif isinstance(node, ast.AnnAssign):
+                    makers.setdefault(last_name(node.target), []).append(node.annotation)
+                elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    for one in (*node.args.args, *node.args.kwonlyargs):
+                        if one.annotation is not None:
+                            makers.setdefault(one.arg, []).append(one.annotation)
+            module.asked[key] = makers
+        return cast("dict[str, list[ast.expr]]", module.asked[key])
+
+    def named(self, node: ast.expr, module: Module) -> Definition | None:
+        """Return the function or class of the project that a name means, dotted or not."""
+        first, _, rest = dotted(node).partition(".")
+        found = self._project.member(module, first) if first else None
+        if isinstance(found, Module) and rest:
+            found = self._project.find(f"{module.imports.get(first, first)}.{rest}", module)
+        return found if isinstance(found, Definition) else None
 
     def method(self, cls: Definition, name: str, depth: int = 0) -> Definition | None:
         """Return a method of a class or of the project's classes that it derives from."""
