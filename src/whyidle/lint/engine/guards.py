@@ -18,6 +18,7 @@ _RANK = re.compile(
     re.IGNORECASE,
 )
 _GPU = re.compile(r"cuda|gpu|device|accel|is_available|mps|xpu|pin_memory", re.IGNORECASE)
+_USES_GPU = re.compile(r"^(use_|with_|has_|on_|args_)?(cuda|gpu|accel|xpu)(_is)?(_available)?$", re.IGNORECASE)
 _RARE = re.compile(
     r"(^|_)(log|logs|logging|print|printing|save|saving|displaying|plotting|eval|evaluate|evaluation|valid|validate|validation|checkpoint|"
     r"ckpt|report|flush|display|visuali[sz]e|vis|plot|dump|debug|verbose|profile|profiling|profiler|summary|summarize|"
@@ -83,6 +84,14 @@ ERROR = Condition("error")
 
 Split: TypeAlias = tuple[Condition, Condition]  # what holds where it is true, and where it is not
 _EITHER: Split = (ALWAYS, ALWAYS)
+
+
+def asks_for_gpu(test: ast.expr) -> bool:
+    """Say whether a condition asks for a GPU and no more: `if use_cuda:`, `if torch.cuda.is_available():`."""
+    if isinstance(test, ast.Call) and test.args:
+        return False
+    plain = isinstance(test, ast.Name | ast.Attribute | ast.Call)
+    return plain and (ast.unparse(test) == "torch.cuda.is_available()" or bool(_USES_GPU.search(last_name(test))))
 
 
 def ends(body: list[ast.stmt]) -> bool:

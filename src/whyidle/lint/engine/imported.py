@@ -154,6 +154,7 @@ _MAKERS: tuple[tuple[re.Pattern[str], Callable[[Call], Value | None]], ...] = tu
         (r"^(numpy|np|math|random|time|os)\.", _numbers),
         (r"^torch\.device$", _device),
         (r"^torch\.\w+$", _factory),
+        (r"^torch\.cuda\.\w*Tensor$", lambda call: DEVICE.but(name=call.name, node=call.node)),
         (knowledge.LOADERS, _loader),
         (r"", _wrapper),
         (r"^torch\.autograd\.Variable$", _first),

@@ -13,6 +13,7 @@ from whyidle.lint.engine.state import State
 from whyidle.lint.engine.traits import last_name
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
+_CUDA_TYPE = re.compile(r"^torch\.cuda\.\w*Tensor$")
 _USE_GPU = re.compile(r"^(use_)?(cuda|gpu|accel|mps)$")
 _KEEPS = frozenset("squeeze unsqueeze view reshape flatten expand clone detach contiguous to cuda permute".split())
 _NETWORK_RESULTS = frozenset(
@@ -100,6 +101,7 @@ _MOVES: dict[str, Callable[[Call, Value], Value]] = {
     "hpu": _to_device,
     "to": lambda call, tensor: tensor.but(place=moved_to(call, tensor)),
     "type_as": lambda call, tensor: tensor.but(place=call.first.place if call.first.kind == "tensor" else tensor.place),
+    "type": lambda call, tensor: tensor.but(place="device") if _CUDA_TYPE.search(call.first.name) else tensor,
     "pin_memory": lambda _, tensor: tensor.but(pinned=True),
     "keys": lambda call, _: PLAIN.but(name=call.method),
     "items": _structure,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.functions import Functions
-from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, makes_once, split
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, asks_for_gpu, ends, fails, makes_once, split
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
@@ -214,7 +214,9 @@ class Statements(Functions):
         if second and not first:
             frame.env = taken
             return yes
-        if yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
+        if asks_for_gpu(node.test):
+            frame.env = frame.env | taken
+        elif yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
             frame.env = _merged(frame.env, taken)
         return None
 
