@@ -124,7 +124,7 @@ class Expressions(State):
             value = base.fields[attr]
             changes = value.known and isinstance(base.define, Definition) and attr in _changing(base.define)
             return value.but(known=False, constant=None) if changes else value
-        method = self.traits.method(base.define, attr) if isinstance(base.define, Definition) else None
+        method = self.callees.method(base.define, attr) if isinstance(base.define, Definition) else None
         return None if method is None else Value("function", define=method, items=(base,))
 
     def _imported(self, base: Value, attr: str) -> Value:

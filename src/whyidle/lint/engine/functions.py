@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import last_name, made_by, within
 from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
-from whyidle.lint.engine.traits import last_name, made_by, within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import UNKNOWN, Value, constant
 from whyidle.lint.where import Where
@@ -132,7 +132,7 @@ class Functions(Calls):
             is_network = self.derives(owner, knowledge.MODULE_BASES)
             made = Value("module" if is_network else "instance", define=owner, fields=fields, name=owner.qualname)
             fields.update(self.class_fields(owner))
-            start = self.traits.method(owner, "__init__")
+            start = self.callees.method(owner, "__init__")
             if start is not None and id(start.node) not in self.running:
                 before = self.frame.where
                 self.frame.where = Where()

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from whyidle.lint.engine.traits import last_name
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.values import Value
 from whyidle.lint.where import Guard, Where, Work
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.guess import named
 from whyidle.lint.engine.parts import Call, output, passed
 from whyidle.lint.engine.state import State
-from whyidle.lint.engine.traits import last_name
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
 _CUDA_TYPE = re.compile(r"^torch\.cuda\.\w*Tensor$")
@@ -73,11 +73,11 @@ def moved_to(call: Call, tensor: Value) -> Place:
 
 def _of_tensor(call: Call, tensor: Value) -> Value:
     method = call.method
-    if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST or knowledge.COUNTS.search(method):
-        return PLAIN
     moved = _MOVES.get(method)
     if moved is not None:
         return moved(call, tensor)
+    if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST or knowledge.COUNTS.search(method):
+        return PLAIN
     if method.startswith("new_"):
         return tensor.but(is_batch=False, boolean=False)
     result = tensor.but(boolean=method in knowledge.BOOLEAN or (tensor.boolean and method in _KEEPS), items=None)
@@ -87,6 +87,12 @@ def _of_tensor(call: Call, tensor: Value) -> Value:
 
 def _to_device(_: Call, tensor: Value) -> Value:
     return tensor.but(place="device")
+
+
+def _typed(call: Call, tensor: Value) -> Value:
+    if not call.args:
+        return PLAIN  # the name of its type
+    return tensor.but(place="device") if _CUDA_TYPE.search(call.first.name) else tensor
 
 
 def _structure(call: Call, tensor: Value) -> Value:
@@ -101,7 +107,7 @@ _MOVES: dict[str, Callable[[Call, Value], Value]] = {
     "hpu": _to_device,
     "to": lambda call, tensor: tensor.but(place=moved_to(call, tensor)),
     "type_as": lambda call, tensor: tensor.but(place=call.first.place if call.first.kind == "tensor" else tensor.place),
-    "type": lambda call, tensor: tensor.but(place="device") if _CUDA_TYPE.search(call.first.name) else tensor,
+    "type": _typed,
     "pin_memory": lambda _, tensor: tensor.but(pinned=True),
     "keys": lambda call, _: PLAIN.but(name=call.method),
     "items": _structure,

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Sequence
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import last_name, within
 from whyidle.lint.engine.functions import Functions
 from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, asks_for_gpu, ends, fails, makes_once, split
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
-from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
 from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
 from whyidle.lint.where import Where
@@ -72,7 +72,7 @@ class Statements(Functions):
             return
         value = self.evaluate(node.value)
         if value.kind == "unknown":  # trainer: Trainer = given
-            cls = self.traits.named(node.annotation, self.frame.module)
+            cls = self.callees.named(node.annotation, self.frame.module)
             value = self.self_of(cls) if cls is not None and cls.kind == "class" else value
         self.bind(node.target, value)
 
