@@ -99,16 +99,23 @@ def _called(tree: ast.Module) -> set[str]:
 _ELSEWHERE = re.compile(r"device|\.to\(|deepspeed|lightning|horovod|parallel|\bmps\b|tpu|\bhvd\b", re.IGNORECASE)
 
 
+# The model whose parameters an optimizer is given: `optim.SGD(net.parameters())`, `Adam(agent.actor.parameters())`.
+_TRAINED = re.compile(
+    r"(?:optim\w*\.\w+|\b(?:Adam\w*|SGD|RMSprop|Lion))\(\s*(?:params\s*=\s*)?(\w+)(?:\.\w+)*\.parameters\("
+)
+_PROSE = re.compile(r"#.*|\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''")  # comments, docstrings and other long texts
+
+
 def _built_here(text: str) -> bool:
     """Say whether a file builds the model that it trains: without a word of devices it then trains on the CPU."""
-    trained = re.findall(r"optim\w*\.\w+\(\s*(?:params\s*=\s*)?(\w+)\.parameters\(", text)
+    trained = _TRAINED.findall(text)
     return any(re.search(rf"^\s*{name}\s*=\s*[\w.]+\(", text, re.MULTILINE) for name in trained)
 
 
 def _gpu(text: str):  # type: ignore[no-untyped-def]
     if re.search(r"cuda|accelerat|\bgpu|Trainer\(|fabric|nccl|xpu|hpu", text, re.IGNORECASE):
         return "yes"
-    if not re.search(_ELSEWHERE, text) and _built_here(text):
+    if _built_here(text) and not re.search(_ELSEWHERE, re.sub(_PROSE, "", text)):
         return "no"
     return "no" if re.search(r"""device\(["']cpu["']\)|device\s*=\s*["']cpu["']""", text) else "assumed"
 

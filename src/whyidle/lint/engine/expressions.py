@@ -125,7 +125,11 @@ class Expressions(State):
             changes = value.known and isinstance(base.define, Definition) and attr in _changing(base.define)
             return value.but(known=False, constant=None) if changes else value
         method = self.method(base.define, attr) if isinstance(base.define, Definition) else None
-        return None if method is None else Value("function", define=method, items=(base,))
+        if method is None:
+            return None
+        if base.kind != "class" and _is_property(method):
+            return self.invoke(method, (), {}, None, base)
+        return Value("function", define=method, items=(base,))
 
     def method(self, cls: Definition, name: str, depth: int = 0) -> Definition | None:
         """Return a method of a class or of the project's classes that it derives from."""
@@ -373,6 +377,11 @@ class Expressions(State):
             if part is not None:
                 self.evaluate(part)
         return PLAIN
+
+
+def _is_property(method: Definition) -> bool:
+    decorators = method.node.decorator_list
+    return any(ast.unparse(one).endswith("property") for one in decorators)
 
 
 def _of_tensor(tensor: Value, attr: str) -> Value:

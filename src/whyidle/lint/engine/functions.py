@@ -11,7 +11,7 @@ from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
-from whyidle.lint.engine.traits import last_name, within
+from whyidle.lint.engine.traits import is_optimizer_step, last_name, within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import UNKNOWN, Value, constant
 from whyidle.lint.where import Where
@@ -181,7 +181,9 @@ def _names(definition: Definition) -> _Names:
         for node in within(definition.node.body):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 uses.setdefault(node.value.id, set()).add(node.attr)
-            elif isinstance(node, ast.Call) and last_name(node.func) in {"backward", "manual_backward", "scale"}:
+            elif isinstance(node, ast.Call) and (
+                last_name(node.func) in {"backward", "manual_backward", "scale"} or is_optimizer_step(node)
+            ):
                 losses.update(one.id for one in node.args[:1] if isinstance(one, ast.Name))
         losses |= {name for name, attributes in uses.items() if "backward" in attributes}
         asked[key] = _Names({name: frozenset(names) for name, names in uses.items()}, frozenset(losses))

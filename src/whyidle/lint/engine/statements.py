@@ -116,6 +116,8 @@ class Statements(Functions):
                 value = self._by_name(target.id)
             elif value.kind == "tensor" and TEXT.search(target.id):
                 value = PLAIN
+            elif value.kind == "tensor" and value.place == "unknown" and self._of_model(target.id):
+                value = value.but(place="assumed")
             frame.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)
@@ -131,6 +133,10 @@ class Statements(Functions):
         if name in self.frame.losses:
             return ASSUMED
         return guess if guess.kind in {"loader", "device", "environment", "scheduler", "optimizer"} else UNKNOWN
+
+    def _of_model(self, name: str) -> bool:
+        """Say whether a tensor of this name comes from a model: a loss, logits, predictions."""
+        return name in self.frame.losses or named(name, parameter=True) == ASSUMED
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:
         names = target.elts
@@ -290,7 +296,6 @@ class Statements(Functions):
         self._loop(node, over, item, parameters)
 
     def while_(self, node: ast.While) -> None:
-        self.test(node.test, "while")
         self._loop(node, UNKNOWN, None, False)
 
     def iterate(self, node: ast.expr) -> tuple[Value, Value]:
@@ -309,6 +314,8 @@ class Statements(Functions):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))
         self.taken(over, outer, frame.where)
+        if isinstance(node, ast.While):
+            self.test(node.test, "while")  # asked anew in each round
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
