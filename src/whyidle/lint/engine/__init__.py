@@ -76,6 +76,9 @@ def _entry(engine: Statements, one: Definition) -> Where:
         return Where("step", "eval")
     if name in knowledge.STEP_METHODS | knowledge.STEP_HOOKS and one.owner is not None:
         return Where("step", "train")
+    overridden = _overridden(engine, one)
+    if overridden is not None:
+        return overridden
     if network and name == "forward":
         return Where("step", "train")
     if engine.traits.trains(one.node.body, one.module):
@@ -84,6 +87,17 @@ def _entry(engine: Statements, one: Definition) -> Where:
     if name in {"main", "__init__"}:
         return Where()
     return Where("maybe")
+
+
+def _overridden(engine: Statements, one: Definition) -> Where | None:
+    """Return from where the method is called that this one stands for in a derived class, if steps call that."""
+    for base in one.owner.bases if one.owner is not None else ():
+        found = engine.project.member(one.module, base)
+        if isinstance(found, Definition) and found.kind == "class" and found is not one.owner:
+            method = engine.method(found, one.name)
+            if method is not None:
+                return engine.entered.get(id(method.node))
+    return None
 
 
 def _called(tree: ast.Module) -> set[str]:

@@ -55,6 +55,11 @@ LOADER_ARGUMENTS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
     "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
 )  # fmt: skip
+# Calls that take options from the command line by the fields of dataclasses.
+DECLARED = re.compile(
+    r"^tyro\.|ArgumentParser$|TrlParser$|(^|\.)(CLI|cli)$|^(simple_parsing|pyrallis|draccus|chz|jsonargparse|datargs)\.|"
+    r"^\.(add_arguments|parse_args_into_dataclasses|add_class_arguments)$"
+)
 METRICS = re.compile(r"^(torchmetrics|torcheval\.metrics|ignite\.metrics|evaluate\.load|datasets\.load_metric)")
 ACCELERATORS = re.compile(r"(^|\.)(Accelerator|Fabric)$")
 SCALERS = re.compile(r"(^|\.)(\w*GradScaler|NativeScaler\w*|LossScaler|ApexScaler)$")
