@@ -219,7 +219,7 @@ class Statements(Functions):
 
     def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
         yes, no = split(node.test, value)
-        if _remembers(node):
+        if _remembers(node) or _switches(node):
             yes = yes.both(RARELY)
         module = self.frame.module
         if (
@@ -314,8 +314,9 @@ class Statements(Functions):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))
         self.taken(over, outer, frame.where)
-        if isinstance(node, ast.While):
-            self.test(node.test, "while")  # asked anew in each round
+        binds = isinstance(node, ast.While) and any(isinstance(one, ast.NamedExpr) for one in ast.walk(node.test))
+        if isinstance(node, ast.While) and binds:
+            self.test(node.test, "while")
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
@@ -323,6 +324,8 @@ class Statements(Functions):
         self._forget(node)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
+        if isinstance(node, ast.While) and not binds:
+            self.test(node.test, "while")  # of what the round has made: asked anew in each
         if kind in {LoopKind.STEP, LoopKind.UPDATE}:
             calls = tuple(event for event in self.job.events[first:] if isinstance(event, Called))
             self.emit(Stepped(node=node, calls=calls, loop=node, **self.place))
@@ -370,6 +373,22 @@ def _remembers(node: ast.If) -> bool:
     return any(
         isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) and ast.dump(one.value) == kept
         for one in within(node.body)
+    )
+
+
+def _switches(node: ast.If) -> bool:
+    """Say whether a branch switches off what it asks for, and so runs once: `if first: first = False`."""
+    inverted = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+    asked = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+    if not isinstance(asked, ast.Name | ast.Attribute):
+        return False
+    name = ast.unparse(asked)
+    return any(
+        isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Constant)
+        and one.value.value is inverted
+        and any(ast.unparse(target) == name for target in one.targets)
+        for one in node.body
     )
 
 
