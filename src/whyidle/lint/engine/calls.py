@@ -54,9 +54,12 @@ class Calls(Expressions):
         return result
 
     def _moved_in_place(self, call: Call) -> None:
-        """Note a batch that a function moves without returning it: `batch_to_device(batch, device)`."""
+        """Note a batch that is moved without being returned: `batch_to_device(batch, device)`, `batch.to(device)`."""
         if any(value.kind == "device" and value.place != "host" for value in call.args):
-            for node, value in zip(call.node.args, call.args, strict=False):
+            moved = list(zip(call.node.args, call.args, strict=False))
+            if isinstance(call.node.func, ast.Attribute) and call.receiver is not None:
+                moved.append((call.node.func.value, call.receiver))
+            for node, value in moved:
                 if isinstance(node, ast.Name) and value.kind == "tensor" and value.is_batch:
                     self.bind(node, value.but(place="device"))
 

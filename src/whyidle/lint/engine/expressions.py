@@ -229,8 +229,8 @@ class Expressions(State):
                 return Value("settings")
             return PLAIN
         tensors = [value for value in values if value.kind == "tensor"]
-        texts = any(value.known and isinstance(value.constant, str) for value in values)
-        if tensors and not texts:  # what is held against a text is none
+        texts = any((value.known and isinstance(value.constant, str)) or _is_member(value) for value in values)
+        if tensors and not texts:  # what is held against a text or an enum is none
             result = tensors[0]
             for value in tensors[1:]:
                 result = join(result, value)
@@ -377,6 +377,13 @@ class Expressions(State):
             if part is not None:
                 self.evaluate(part)
         return PLAIN
+
+
+def _is_member(value: Value) -> bool:
+    """Say whether a value is a member of an enum by how it is spelled: `Status.NOT_AVAILABLE`."""
+    owner, _, last = value.name.rpartition(".")
+    owner = owner.rpartition(".")[2]
+    return value.kind == "name" and last.isupper() and owner[:1].isupper() and not owner.isupper()
 
 
 def _is_property(method: Definition) -> bool:

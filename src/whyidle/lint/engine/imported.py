@@ -135,8 +135,8 @@ def _of_tensors(call: Call) -> Value | None:
     boolean = last in knowledge.BOOLEAN
     places = {value.place for value in call.tensors()}
     if not places:
-        made = all(value.known or value.name.startswith("numpy") for value in call.args)
-        return HOST.but(name=call.name, node=call.node) if made else TENSOR.but(boolean=boolean)
+        numbers = all(value.known or value.name.startswith("numpy") for value in call.args)
+        return HOST.but(name=call.name, node=call.node) if numbers else TENSOR.but(boolean=boolean)
     order: tuple[Place, ...] = ("device", "assumed", "unknown", "host")
     place = next(one for one in order if one in places)
     if place == "host" and any(v.is_batch for v in call.tensors()) and any(v.kind == "unknown" for v in call.args):

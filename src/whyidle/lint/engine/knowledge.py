@@ -82,7 +82,10 @@ EVAL_METHODS = frozenset(
     "validation_step test_step predict_step evaluate validate test val eval evaluation validation eval_step "
     "prediction_step compute_metrics".split()
 )
-MODULE_BASES = re.compile(r"(^|\.)(\w*Module|\w*Model|\w*Layer|PreTrainedModel|\w*Net|nn\.\w+)$")
+MODULE_BASES = re.compile(
+    r"(^|\.)(\w*Module|\w*Model|\w*Layer|PreTrainedModel|\w*Net|nn\.\w+"
+    r"|(?!DataCollator)\w+For(CausalLM|MaskedLM|PreTraining|ConditionalGeneration|QuestionAnswering|\w+Classification))$"
+)
 DATASET_BASES = re.compile(r"(^|\.)\w*(Dataset|ImageFolder)$")
 # Functions of torch itself that take and give tensors; what stands in its other modules does not.
 TENSOR_FUNCTIONS = re.compile(
