@@ -36,9 +36,6 @@ class Calls(Expressions):
             node=node,
             name=call.name,
             receiver=call.receiver,
-            receiver_text=ast.unparse(node.func.value)
-            if isinstance(node.func, ast.Attribute) and call.receiver
-            else "",
             args=call.args,
             keywords=call.keywords,
             result=result,

@@ -11,7 +11,8 @@ from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
-from whyidle.lint.engine.traits import last_name, within
+from whyidle.lint.engine.traits import last_name
+from whyidle.lint.nodes import within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import UNKNOWN, Value, constant
 from whyidle.lint.where import Where

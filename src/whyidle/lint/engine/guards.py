@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from whyidle.lint.engine.traits import last_name
@@ -150,6 +151,7 @@ def split(test: ast.expr, value: Value) -> Split:
     return _unknown(test, value, text)
 
 
+@lru_cache(4096)
 def _everywhere(text: str, name: str) -> bool:
     """Say whether a condition is met by the job that we think of: it has a GPU, several ranks, and is rank 0."""
     return bool(_RANK.search(text) and not _RARE.search(name)) or bool(_GPU.search(text)) or "__name__" in text

@@ -9,7 +9,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from whyidle.lint.engine.guess import named
-from whyidle.lint.engine.traits import last_name, within
+from whyidle.lint.engine.traits import last_name
+from whyidle.lint.nodes import within
 from whyidle.lint.values import UNKNOWN, Value
 from whyidle.lint.where import Where
 

@@ -11,8 +11,9 @@ from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, m
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
-from whyidle.lint.engine.traits import last_name, within
+from whyidle.lint.engine.traits import last_name
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
+from whyidle.lint.nodes import within
 from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
 from whyidle.lint.where import Where
 

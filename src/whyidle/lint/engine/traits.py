@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias, cast
 
 from whyidle.lint.engine.knowledge import STEP_METHODS
+from whyidle.lint.nodes import within
 from whyidle.lint.project import Definition, Module, Project
 
 _OPTIMIZER = re.compile(r"opt|optim|scaler|engine|trainer|^(d|g)_?step", re.IGNORECASE)
@@ -15,24 +16,7 @@ _NOT_OPTIMIZER = re.compile(r"sched|^lr|env|prof|simul", re.IGNORECASE)
 Parts: TypeAlias = tuple[list[ast.Call], list[ast.For | ast.AsyncFor | ast.While]]
 Question: TypeAlias = Literal["trains", "steps", "loops"]
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
-def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield nodes and all below them, but not what functions and classes defined there hold."""
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, _FUNCTIONS):
-            continue
-        for name in node._fields:  # as ast.iter_child_nodes does, in half its time
-            value = getattr(node, name, None)
-            if isinstance(value, list):
-                stack.extend([one for one in value if isinstance(one, ast.AST)])
-            elif isinstance(value, ast.AST) and value._fields:
-                stack.append(value)
 
 
 def last_name(node: ast.expr) -> str:
@@ -142,7 +126,7 @@ class Traits:
         """Return the calls and the loops in a block, at whatever depth."""
         key = ("parts", id(block))
         if key not in module.asked:
-            nodes = list(within(block))
+            nodes = within(block)
             module.asked[key] = (
                 [node for node in nodes if isinstance(node, ast.Call)],
                 [node for node in nodes if isinstance(node, _LOOPS)],

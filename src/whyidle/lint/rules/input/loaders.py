@@ -11,6 +11,7 @@ from typing import Literal
 from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job, LoaderUse
+from whyidle.lint.nodes import every
 from whyidle.lint.rules.loops import innermost
 from whyidle.lint.source import Source
 
@@ -128,9 +129,8 @@ def made(code: ast.expr | None, use: LoaderUse) -> ast.expr | None:
         return code
     before = [
         node
-        for node in ast.walk(use.call.source.tree)
-        if isinstance(node, ast.Assign)
-        and node.lineno < use.call.node.lineno
+        for node in every(use.call.source, ast.Assign)
+        if node.lineno < use.call.node.lineno
         and any(isinstance(target, ast.Name) and target.id == code.id for target in node.targets)
     ]
     return max(before, key=lambda node: node.lineno).value if before else code
