@@ -16,8 +16,8 @@ Node = TypeVar("Node", bound=ast.AST)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 # Fields that hold texts and numbers, or nodes that are no more than a word: an operator, how a name is used.
 _WORDS = frozenset(
-    "id attr arg ctx op ops kind type_comment level module asname conversion simple is_async lineno tag rest "
-    "kwd_attrs type_ignores".split()
+    {"id", "attr", "arg", "ctx", "op", "ops", "kind", "type_comment", "level", "module", "asname", "conversion"}
+    | {"simple", "is_async", "lineno", "tag", "rest", "kwd_attrs", "type_ignores"}
 )
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
     kind: tuple(name for name in kind._fields if name not in _WORDS)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
@@ -46,6 +46,7 @@ class Recompile(Check):
 
     cost = "pause"
     sees = (Called,)
+    calls = ends({"torch.compile", *_FORGETS})
 
     def __init__(self) -> None:
         self.compiled: dict[str, _Compiled] = {}

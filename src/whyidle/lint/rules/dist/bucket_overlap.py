@@ -38,6 +38,7 @@ class BucketOverlap(Check):
 
     cost = "network"
     sees = (Called,)
+    calls = frozenset({"all_reduce"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         assert isinstance(event, Called)

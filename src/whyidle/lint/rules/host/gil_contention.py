@@ -31,6 +31,7 @@ class GilContention(Check):
 
     cost = "launch"
     sees = (Called,)
+    calls = frozenset({"Thread"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name != "threading.Thread" or not job.trains or job.gpu == "no":

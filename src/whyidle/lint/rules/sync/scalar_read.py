@@ -42,6 +42,7 @@ class ScalarRead(Check):
 
     cost = "drain"
     sees = (Called,)
+    calls = frozenset({"item", "tolist", *_BUILTINS})
 
     def __init__(self) -> None:
         self._lines = nearby.Lines()
