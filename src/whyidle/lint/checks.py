@@ -60,7 +60,7 @@ def ask(checks: Iterable[type[Check]], source: Source, project: Project) -> list
 
 @lru_cache(4)
 def _watching(checks: tuple[type[Check], ...]) -> dict[tuple[type[Event], str], tuple[int, ...]]:
-    """Return the places of the checks to tell of each kind of event; of calls, by the end of their name, "" for others."""
+    """Return which checks are told of which events: of calls by the end of their name, "" for all other names."""
     kinds = {kind for check in checks for kind in check.sees}
     ends = {"", *(end for check in checks for end in check.calls)}
     return {

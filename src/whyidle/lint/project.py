@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
+from whyidle.lint.nodes import within
 from whyidle.lint.source import Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -38,6 +39,7 @@ class Module:
     imports: dict[str, str] = field(default_factory=dict)  # name in the file: dotted name, with dots where relative
     definitions: dict[str, Definition] = field(default_factory=dict)
     functions: list[Definition] = field(default_factory=list)  # all of them, methods too, in order of the source
+    named: dict[str, list[Definition]] = field(default_factory=dict)  # the same by their names
     by_node: dict[int, Definition] = field(default_factory=dict)  # all definitions, by identity of the node
     stars: tuple[str, ...] = ()  # modules of `from x import *`
     asked: dict[tuple[str, int], object] = field(default_factory=dict)  # answers about its nodes, by their identity
@@ -46,9 +48,16 @@ class Module:
     found: dict[str, Definition | Module | None] = field(default_factory=dict)
     folders: tuple[Path, ...] | None = None
 
+    def within(self, block: Sequence[ast.stmt]) -> list[ast.AST]:
+        """Return the statements of a block and all below them, as `nodes.within` does; each block is walked once."""
+        key = ("within", id(block))
+        if key not in self.asked:
+            self.asked[key] = within(block)
+        return cast("list[ast.AST]", self.asked[key])
+
     def by_method(self, name: str) -> list[Definition]:
         """Return the methods of this name, of whatever class of the file."""
-        return [one for one in self.functions if one.owner is not None and one.name == name]
+        return [one for one in self.named.get(name, ()) if one.owner is not None]
 
 
 def module_of(source: Source) -> Module:
@@ -76,6 +85,7 @@ def _collect(module: Module, body: Iterable[ast.stmt], prefix: str, owner: Defin
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             made = Definition("function", node, module, prefix + node.name, owner)
             module.functions.append(made)
+            module.named.setdefault(node.name, []).append(made)
             module.by_node[id(node)] = made
             (module.definitions if not prefix else {}).setdefault(node.name, made)
             if owner is not None:

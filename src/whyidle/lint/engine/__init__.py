@@ -100,6 +100,10 @@ def _called(source: Source) -> set[str]:
 _ELSEWHERE = re.compile(r"device|\.to\(|deepspeed|lightning|horovod|parallel|\bmps\b|tpu|\bhvd\b", re.IGNORECASE)
 
 
+# Words that only code for accelerators has.
+_ON_GPU = ("cuda", "accelerat", "trainer(", "fabric", "nccl", "xpu", "hpu")
+
+
 def _built_here(text: str) -> bool:
     """Say whether a file builds the model that it trains: without a word of devices it then trains on the CPU."""
     trained = re.findall(r"optim\w*\.\w+\(\s*(?:params\s*=\s*)?(\w+)\.parameters\(", text)
@@ -107,7 +111,8 @@ def _built_here(text: str) -> bool:
 
 
 def _gpu(text: str):  # type: ignore[no-untyped-def]
-    if re.search(r"cuda|accelerat|\bgpu|Trainer\(|fabric|nccl|xpu|hpu", text, re.IGNORECASE):
+    lower = text.lower()
+    if any(word in lower for word in _ON_GPU) or re.search(r"\bgpu", lower):
         return "yes"
     if not re.search(_ELSEWHERE, text) and _built_here(text):
         return "no"

@@ -12,7 +12,6 @@ from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
 from whyidle.lint.engine.traits import last_name
-from whyidle.lint.nodes import within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import UNKNOWN, Value, constant
 from whyidle.lint.where import Where
@@ -179,7 +178,7 @@ def _names(definition: Definition) -> _Names:
     if key not in asked:
         uses: dict[str, set[str]] = {}
         losses: set[str] = set()
-        for node in within(definition.node.body):
+        for node in definition.module.within(definition.node.body):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 uses.setdefault(node.value.id, set()).add(node.attr)
             elif isinstance(node, ast.Call) and last_name(node.func) in {"backward", "manual_backward", "scale"}:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from whyidle.lint.engine.guess import named
 from whyidle.lint.engine.traits import last_name
-from whyidle.lint.nodes import within
+from whyidle.lint.project import Module
 from whyidle.lint.values import UNKNOWN, Value
 from whyidle.lint.where import Where
 
@@ -54,14 +54,14 @@ class LoopKind(Enum):
         return replace(fresh, update=self is LoopKind.UPDATE)
 
 
-def steps_environment(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+def steps_environment(node: ast.For | ast.AsyncFor | ast.While, module: Module) -> bool:
     """Say whether a loop steps an environment of reinforcement learning."""
     return any(
         isinstance(one, ast.Call)
         and isinstance(one.func, ast.Attribute)
         and one.func.attr == "step"
         and re.search(r"(^|_)envs?(_|$)|environment", last_name(one.func.value), re.IGNORECASE)
-        for one in within(node.body)
+        for one in module.within(node.body)
     )
 
 
@@ -77,8 +77,8 @@ def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: 
             return LoopKind.STEP
         return LoopKind.UPDATE if engine.traits.steps(node.body, module) else LoopKind.EPOCH
     if where.phase == "step":
-        return LoopKind.ROLLOUT if steps_environment(node) else LoopKind.WITHIN
-    return _without_training(node, over, where)
+        return LoopKind.ROLLOUT if steps_environment(node, module) else LoopKind.WITHIN
+    return _without_training(node, over, where, module)
 
 
 def _once_for_all(engine: Statements, node: ast.For | ast.AsyncFor | ast.While) -> bool:
@@ -115,9 +115,9 @@ def _takes_a_batch(node: ast.For | ast.AsyncFor | ast.While, over: Value) -> boo
     return False
 
 
-def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, where: Where) -> LoopKind:
-    calls = [one for one in within(node.body) if isinstance(one, ast.Call)]
-    if steps_environment(node):
+def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, where: Where, module: Module) -> LoopKind:
+    calls = [one for one in module.within(node.body) if isinstance(one, ast.Call)]
+    if steps_environment(node, module):
         return LoopKind.ROLLOUT
     if over.kind == "loader":
         return LoopKind.EVAL
@@ -125,7 +125,7 @@ def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, whe
     quiet = where.no_grad or any(
         isinstance(one, ast.With)
         and any("no_grad" in ast.unparse(i) or "inference_mode" in ast.unparse(i) for i in one.items)
-        for one in within(node.body)
+        for one in module.within(node.body)
     )
     if quiet and _EVALUATES.search(name) and not _GENERATES.search(name):
         return LoopKind.EVAL

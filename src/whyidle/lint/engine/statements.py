@@ -306,7 +306,7 @@ class Statements(Functions):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
-        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node):
+        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node, frame.module):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))
         self.taken(over, outer, frame.where)
@@ -327,7 +327,7 @@ class Statements(Functions):
     def _forget(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
         """Take what a loop counts or changes for no constant: `step = 0` before it says nothing of later rounds."""
         env = self.frame.env
-        for one in within(node.body):
+        for one in self.frame.module.within(node.body):
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
                 env[one.id] = env[one.id].but(known=False, constant=None)
             elif isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Attribute):

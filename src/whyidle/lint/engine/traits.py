@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias, cast
 
 from whyidle.lint.engine.knowledge import STEP_METHODS
-from whyidle.lint.nodes import within
 from whyidle.lint.project import Definition, Module, Project
 
 _OPTIMIZER = re.compile(r"opt|optim|scaler|engine|trainer|^(d|g)_?step", re.IGNORECASE)
@@ -126,7 +125,7 @@ class Traits:
         """Return the calls and the loops in a block, at whatever depth."""
         key = ("parts", id(block))
         if key not in module.asked:
-            nodes = within(block)
+            nodes = module.within(block)
             module.asked[key] = (
                 [node for node in nodes if isinstance(node, ast.Call)],
                 [node for node in nodes if isinstance(node, _LOOPS)],
@@ -149,7 +148,7 @@ class Traits:
             if isinstance(found, Definition) and found.kind == "function":
                 yield found
             elif found is None:
-                yield from (one for one in module.functions if one.name == function.id and one.owner is None)
+                yield from (one for one in module.named.get(function.id, ()) if one.owner is None)
         elif isinstance(function, ast.Attribute):
             base = function.value
             if isinstance(base, ast.Name) and base.id in module.imports:
