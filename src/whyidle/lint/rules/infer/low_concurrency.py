@@ -4,12 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import around, function_of
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.nodes import every
 from whyidle.lint.rules.infer.one_by_one import loop_of_items
-from whyidle.lint.rules.reached import bindings, function_of
+from whyidle.lint.rules.reached import bindings
 from whyidle.lint.source import Source
 
 POSTS = {"requests.post", "requests.request", "httpx.post", ".post"}

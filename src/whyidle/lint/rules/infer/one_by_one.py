@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import FUNCTIONS, around, function_of
 from whyidle.lint.nodes import every
-from whyidle.lint.rules.reached import FUNCTIONS, bindings, function_of, names_in
+from whyidle.lint.rules.reached import bindings, names_in
 from whyidle.lint.source import Source
 
 FEW = 8  # items that are spelled out: a demonstration rather than a load

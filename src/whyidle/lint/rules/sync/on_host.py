@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.nodes import every
-from whyidle.lint.rules.sync import nearby
 from whyidle.lint.source import Source
 
 # numpy is none of them: converting to it is what everybody does, for whatever reason.
@@ -33,7 +33,7 @@ def feeds_metric(event: Called) -> bool:
     function = next(
         (
             above
-            for above in nearby.outwards(event.node, event.source)
+            for above in reversed(around(event.source, event.node))
             if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef)
         ),
         event.source.tree,

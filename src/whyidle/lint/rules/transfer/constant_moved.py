@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
+from whyidle.lint.enclosing import loop_around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.rules.loops import innermost, stored_names
+from whyidle.lint.rules.loops import stored_names
 from whyidle.lint.rules.transfer.moves import METHODS, Line, line_of, moves, to_where_another_is
 from whyidle.model.finding import Severity
 
@@ -66,7 +67,7 @@ class ConstantMoved(Check):
     @staticmethod
     def _kept(event: Called, moved: ast.expr) -> bool:
         """Say whether what is moved stays the same while the loop runs."""
-        loop = innermost(event.node, event.source)
+        loop = loop_around(event.source, event.node)
         plain = isinstance(moved, ast.Name) or (isinstance(moved, ast.Attribute) and isinstance(moved.value, ast.Name))
         if loop is None or not plain:
             return False
