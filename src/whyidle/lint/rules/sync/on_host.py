@@ -51,9 +51,9 @@ def _imports(source: Source) -> Iterator[tuple[str, str]]:
     for node in every(source, ast.Import):
         for alias in node.names:
             yield (alias.asname or alias.name.partition(".")[0]), alias.name
-    for node in every(source, ast.ImportFrom):
-        for alias in node.names if node.module else ():
-            yield (alias.asname or alias.name), f"{node.module}.{alias.name}"
+    for taken in every(source, ast.ImportFrom):
+        for alias in taken.names if taken.module else ():
+            yield (alias.asname or alias.name), f"{taken.module}.{alias.name}"
 
 
 def _root(node: ast.expr) -> str:
