@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 from whyidle.lint.engine import builtin, imported, knowledge, methods
-from whyidle.lint.engine.callees import last_name, within
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.expressions import Expressions
 from whyidle.lint.engine.parts import Call, element, output, passed
 from whyidle.lint.events import As, Called
 from whyidle.lint.job import LoaderUse
+from whyidle.lint.nodes import within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, UNKNOWN, Kind, Place, Value, constant
 
@@ -38,9 +39,6 @@ class Calls(Expressions):
             node=node,
             name=call.name,
             receiver=call.receiver,
-            receiver_text=ast.unparse(node.func.value)
-            if isinstance(node.func, ast.Attribute) and call.receiver
-            else "",
             args=call.args,
             keywords=call.keywords,
             result=result,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from whyidle.lint.engine import knowledge
-from whyidle.lint.engine.callees import last_name, made_by, within
+from whyidle.lint.engine.callees import last_name, made_by
 from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
@@ -179,7 +179,7 @@ def _names(definition: Definition) -> _Names:
     if key not in asked:
         uses: dict[str, set[str]] = {}
         losses: set[str] = set()
-        for node in within(definition.node.body):
+        for node in definition.module.within(definition.node.body):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 uses.setdefault(node.value.id, set()).add(node.attr)
             elif isinstance(node, ast.Call) and _takes_loss(node):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.guess import named
@@ -17,12 +18,16 @@ _TENSOR_WORDS = ("loss", "reduce", "gather", "entropy", "criterion", "distance",
 
 def result_of(call: Call) -> Value:
     """Return what a call of an imported function gives: the first line of the table below that fits says it."""
-    for pattern, make in _MAKERS:
-        if pattern.search(call.name):
-            made = make(call)
-            if made is not None:
-                return made
+    for make in _fitting(call.name):
+        made = make(call)
+        if made is not None:
+            return made
     return of_unknown(call)
+
+
+@lru_cache(4096)
+def _fitting(name: str) -> tuple[Callable[[Call], Value | None], ...]:
+    return tuple(make for pattern, make in _MAKERS if pattern.search(name))
 
 
 def of_unknown(call: Call) -> Value:

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Callable, Sequence
 
 from whyidle.lint.engine import knowledge
-from whyidle.lint.engine.callees import last_name, within
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.functions import Functions
 from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, asks_for_gpu, ends, fails, makes_once, split
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
+from whyidle.lint.nodes import within
 from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
 from whyidle.lint.where import Where
 
@@ -319,7 +320,7 @@ class Statements(Functions):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
-        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node):
+        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node, frame.module):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))
         self.taken(over, outer, frame.where)
@@ -345,7 +346,7 @@ class Statements(Functions):
     def _forget(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
         """Take what a loop counts or changes for no constant: `step = 0` before it says nothing of later rounds."""
         env = self.frame.env
-        for one in within(node.body):
+        for one in self.frame.module.within(node.body):
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
                 env[one.id] = env[one.id].but(known=False, constant=None)
             elif isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Attribute):
