@@ -30,7 +30,9 @@ def is_number(node: ast.expr, scope: ast.AST) -> bool:
         case ast.BinOp(left=left, right=right):
             return is_number(left, scope) and is_number(right, scope)
         case ast.Name(id=name):
-            return _says_so(name) and all(value is not None and is_number(value, scope) for value in _given(name, scope))
+            return _says_so(name) and all(
+                value is not None and is_number(value, scope) for value in _given(name, scope)
+            )
         case ast.Attribute(value=ast.Name(id=owner), attr=name):
             return name in _OF_BATCHES or (_says_so(name) and None not in _given(owner, scope))
         case ast.Attribute(attr=name):
