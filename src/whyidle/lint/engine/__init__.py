@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import within
 from whyidle.lint.engine.statements import Statements
-from whyidle.lint.engine.traits import within
 from whyidle.lint.events import Called, Event, Stepped
 from whyidle.lint.job import Job
 from whyidle.lint.project import Definition, Project

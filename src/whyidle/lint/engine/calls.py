@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from whyidle.lint.engine import builtin, imported, knowledge, methods
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.expressions import Expressions
 from whyidle.lint.engine.parts import Call, element, output, passed
-from whyidle.lint.engine.traits import last_name
 from whyidle.lint.events import As, Called
 from whyidle.lint.job import LoaderUse
 from whyidle.lint.project import Definition
@@ -31,6 +31,8 @@ class Calls(Expressions):
             result = self._result(call)
         elif result.kind == "unknown" and last_name(node.func) in knowledge.PASSING:
             result = passed(call)
+        elif result.kind == "unknown" and knowledge.MODULE_FACTORY.search(last_name(node.func)):
+            result = Value("module", "assumed", name=call.name)
         self._shown(call)
         event = Called(
             node=node,
@@ -109,7 +111,7 @@ class Calls(Expressions):
             bound = function.items[0] if function.items else None
             return True, _of_network(self.invoke(definition, call.args, call.keywords, call.node, bound), function)
         if function.kind in {"module", "instance", "scaler"} and isinstance(definition, Definition):
-            method = self.method(definition, "forward" if function.kind == "module" else "__call__")
+            method = self.callees.method(definition, "forward" if function.kind == "module" else "__call__")
             if method is not None:
                 result = self.invoke(method, call.args, call.keywords, call.node, function)
                 if function.kind != "module":
@@ -139,7 +141,7 @@ class Calls(Expressions):
         fields: dict[str, Value] = {}
         place: Place = "assumed" if is_network else "unknown"
         made = Value(kind, place, name=name, define=definition, fields=fields, node=call.node)
-        start = self.method(definition, "__init__")
+        start = self.callees.method(definition, "__init__")
         if start is not None:
             self.invoke(start, call.args, call.keywords, call.node, made)
         else:

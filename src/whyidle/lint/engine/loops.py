@@ -8,8 +8,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from whyidle.lint.engine.callees import last_name, within
 from whyidle.lint.engine.guess import named
-from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.values import UNKNOWN, Value
 from whyidle.lint.where import Where
 

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Sequence
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import last_name, within
 from whyidle.lint.engine.functions import Functions
-from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, makes_once, split
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, asks_for_gpu, ends, fails, makes_once, split
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
-from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
 from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
 from whyidle.lint.where import Where
@@ -42,6 +42,8 @@ class Statements(Functions):
         if found is not None:
             kind = "class" if isinstance(node, ast.ClassDef) else "function"
             self.frame.env[node.name] = Value(kind, define=found, name=found.qualname)  # type: ignore[arg-type]
+            if self.frame.definition is not None:
+                self.closures[id(node)] = self.frame
 
     def expression(self, node: ast.Expr) -> None:
         self.evaluate(node.value)
@@ -66,8 +68,13 @@ class Statements(Functions):
         return Value("counter", every=0) if yes.guard == "rare" else value
 
     def annotated(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.bind(node.target, self.evaluate(node.value))
+        if node.value is None:
+            return
+        value = self.evaluate(node.value)
+        if value.kind == "unknown":  # trainer: Trainer = given
+            cls = self.callees.named(node.annotation, self.frame.module)
+            value = self.self_of(cls) if cls is not None and cls.kind == "class" else value
+        self.bind(node.target, value)
 
     def augment(self, node: ast.AugAssign) -> None:
         value = self.evaluate(node.value)
@@ -207,7 +214,9 @@ class Statements(Functions):
         if second and not first:
             frame.env = taken
             return yes
-        if yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
+        if asks_for_gpu(node.test):
+            frame.env = frame.env | taken
+        elif yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
             frame.env = _merged(frame.env, taken)
         return None
 
