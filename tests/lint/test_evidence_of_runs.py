@@ -194,6 +194,12 @@ class TestReports:
         shown = whyidle.render(joined)
         assert "train.py:36 sync.scalar_read" in shown
 
+    def test_what_a_run_confirms_counts_by_its_loss(self) -> None:
+        report = replace(judge(load([RUNS / "healthy"])), findings=())
+        sure = replace(READ, severity="medium", evidence="confirmed", lost_share=0.1)
+        assert with_source(report, (sure,)).exit_code == 1
+        assert with_source(report, (replace(sure, evidence="source", lost_share=None),)).exit_code == 0
+
     def test_the_report_on_source_counts_what_a_run_says(self) -> None:
         found = Report(judge(Run()).run, replace(judge(Run()).summary, verdict="2 lines can stall."), (WORKERS, READ))
         run = load([RUNS / "scalar_read"])
