@@ -92,12 +92,9 @@ def lint(
     """
     if fix and diff:
         raise WhyIdleError("--fix makes the changes, and --diff only shows them", "give one of the two")
-    chosen = format or FORMATS.get(output.suffix.lower() if output else "", "terminal")
-    renders = renderer(chosen)
+    renders = renderer(format or FORMATS.get(output.suffix.lower() if output else "", "terminal"))
     settings = settings_for(stdin_filename or _first(paths), codes_in(select or ()), codes_in(ignore or ()))
     files, locked = _files(paths, stdin_filename, settings)
-    if not files and not locked:
-        raise WhyIdleError(f"no Python file and no notebook in {', '.join(paths)}", "whyidle lint train.py")
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         if diff:
             changes = _show(files, settings, out, unsafe=unsafe_fixes)
@@ -146,7 +143,10 @@ def _files(paths: Sequence[str], stdin_filename: Path | None, settings: Settings
     if STDIN not in paths:
         if stdin_filename is not None:
             raise WhyIdleError("--stdin-filename names standard input, which is not read", "whyidle lint - < train.py")
-        return files_in(map(Path, paths), settings.exclude, settings.base)
+        files, locked = files_in(map(Path, paths), settings.exclude, settings.base)
+        if not files and not locked:
+            raise WhyIdleError(f"no Python file and no notebook in {', '.join(paths)}", "whyidle lint train.py")
+        return files, locked
     if len(paths) > 1:
         raise WhyIdleError("standard input (-) goes with no other path", "whyidle lint - < train.py")
     path = stdin_filename or Path("<stdin>")

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.statements import Statements
-from whyidle.lint.engine.traits import within
 from whyidle.lint.events import Called, Event, Stepped
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import every
 from whyidle.lint.project import Definition, Project
 from whyidle.lint.source import Source
 from whyidle.lint.where import Where
@@ -48,7 +48,7 @@ def follow(source: Source, project: Project, see: Callable[[Event, Job], None]) 
     job.trains = job.trains or bool(module.by_method("training_step"))  # Lightning does the rest
     engine.globals[id(module)] = engine.frame
     engine.body(source.tree.body)
-    called = _called(source.tree)
+    called = _called(source)
     for one in sorted(module.functions, key=lambda one: one.name in called):  # those first that nothing calls
         if id(one.node) not in engine.visited:
             _enter(engine, one)
@@ -94,18 +94,19 @@ def _overridden(engine: Statements, one: Definition) -> Where | None:
     for base in one.owner.bases if one.owner is not None else ():
         found = engine.project.member(one.module, base)
         if isinstance(found, Definition) and found.kind == "class" and found is not one.owner:
-            method = engine.method(found, one.name)
+            method = engine.callees.method(found, one.name)
             if method is not None:
                 return engine.entered.get(id(method.node))
     return None
 
 
-def _called(tree: ast.Module) -> set[str]:
+def _called(source: Source) -> set[str]:
     """Return the names that are called anywhere in a file."""
+    functions = (call.func for call in every(source, ast.Call))
     return {
-        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name)
+        function.attr if isinstance(function, ast.Attribute) else function.id
+        for function in functions
+        if isinstance(function, ast.Attribute | ast.Name)
     }
 
 
@@ -118,6 +119,8 @@ _TRAINED = re.compile(
     r"(?:optim\w*\.\w+|\b(?:Adam\w*|SGD|RMSprop|Lion))\(\s*(?:params\s*=\s*)?(\w+)(?:\.\w+)*\.parameters\("
 )
 _PROSE = re.compile(r"#.*|\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''")  # comments, docstrings and other long texts
+# Words that only code for accelerators has.
+_ON_GPU = ("cuda", "accelerat", "trainer(", "fabric", "nccl", "xpu", "hpu")
 
 
 def _built_here(text: str) -> bool:
@@ -127,11 +130,12 @@ def _built_here(text: str) -> bool:
 
 
 def _gpu(text: str):  # type: ignore[no-untyped-def]
-    if re.search(r"cuda|accelerat|\bgpu|Trainer\(|fabric|nccl|xpu|hpu", text, re.IGNORECASE):
+    lower = text.lower()
+    if any(word in lower for word in _ON_GPU) or re.search(r"\bgpu", lower):
         return "yes"
     if _built_here(text) and not re.search(_ELSEWHERE, re.sub(_PROSE, "", text)):
         return "no"
     return "no" if re.search(r"""device\(["']cpu["']\)|device\s*=\s*["']cpu["']""", text) else "assumed"
 
 
-__all__ = ["concerned", "follow", "within"]
+__all__ = ["concerned", "follow"]

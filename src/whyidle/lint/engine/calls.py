@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 from whyidle.lint.engine import builtin, imported, knowledge, methods
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.expressions import Expressions
 from whyidle.lint.engine.parts import Call, element, output, passed
-from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import As, Called
 from whyidle.lint.job import LoaderUse
+from whyidle.lint.nodes import within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, UNKNOWN, Kind, Place, Value, constant
 
@@ -31,14 +32,13 @@ class Calls(Expressions):
             result = self._result(call)
         elif result.kind == "unknown" and (last_name(node.func) in knowledge.PASSING or _generates(call)):
             result = passed(call)
+        elif result.kind == "unknown" and knowledge.MODULE_FACTORY.search(last_name(node.func)):
+            result = Value("module", "assumed", name=call.name)
         self._shown(call)
         event = Called(
             node=node,
             name=call.name,
             receiver=call.receiver,
-            receiver_text=ast.unparse(node.func.value)
-            if isinstance(node.func, ast.Attribute) and call.receiver
-            else "",
             args=call.args,
             keywords=call.keywords,
             result=result,
@@ -113,7 +113,7 @@ class Calls(Expressions):
             bound = function.items[0] if function.items else None
             return True, _of_network(self.invoke(definition, call.args, call.keywords, call.node, bound), function)
         if function.kind in {"module", "instance", "scaler"} and isinstance(definition, Definition):
-            method = self.method(definition, "forward" if function.kind == "module" else "__call__")
+            method = self.callees.method(definition, "forward" if function.kind == "module" else "__call__")
             if method is not None:
                 result = self.invoke(method, call.args, call.keywords, call.node, function)
                 if function.kind != "module":
@@ -143,7 +143,7 @@ class Calls(Expressions):
         fields: dict[str, Value] = {}
         place: Place = "assumed" if is_network else "unknown"
         made = Value(kind, place, name=name, define=definition, fields=fields, node=call.node)
-        start = self.method(definition, "__init__")
+        start = self.callees.method(definition, "__init__")
         if start is not None:
             self.invoke(start, call.args, call.keywords, call.node, made)
         else:

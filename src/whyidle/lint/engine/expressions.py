@@ -124,27 +124,12 @@ class Expressions(State):
             value = base.fields[attr]
             changes = value.known and isinstance(base.define, Definition) and attr in _changing(base.define)
             return value.but(known=False, constant=None) if changes else value
-        method = self.method(base.define, attr) if isinstance(base.define, Definition) else None
+        method = self.callees.method(base.define, attr) if isinstance(base.define, Definition) else None
         if method is None:
             return None
         if base.kind != "class" and _is_property(method):
             return self.invoke(method, (), {}, None, base)
         return Value("function", define=method, items=(base,))
-
-    def method(self, cls: Definition, name: str, depth: int = 0) -> Definition | None:
-        """Return a method of a class or of the project's classes that it derives from."""
-        if name in cls.methods:
-            return cls.methods[name]
-        for base in cls.bases if depth < 6 else ():
-            first, _, rest = base.partition(".")
-            found = self.project.member(cls.module, first)
-            if isinstance(found, Module) and rest:
-                found = self.project.member(found, rest)
-            if isinstance(found, Definition) and found.kind == "class" and found is not cls:
-                inherited = self.method(found, name, depth + 1)
-                if inherited is not None:
-                    return inherited
-        return None
 
     def _imported(self, base: Value, attr: str) -> Value:
         found = base.define

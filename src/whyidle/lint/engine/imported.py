@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.guess import named
@@ -17,12 +18,16 @@ _TENSOR_WORDS = ("loss", "reduce", "gather", "entropy", "criterion", "distance",
 
 def result_of(call: Call) -> Value:
     """Return what a call of an imported function gives: the first line of the table below that fits says it."""
-    for pattern, make in _MAKERS:
-        if pattern.search(call.name):
-            made = make(call)
-            if made is not None:
-                return made
+    for make in _fitting(call.name):
+        made = make(call)
+        if made is not None:
+            return made
     return of_unknown(call)
+
+
+@lru_cache(4096)
+def _fitting(name: str) -> tuple[Callable[[Call], Value | None], ...]:
+    return tuple(make for pattern, make in _MAKERS if pattern.search(name))
 
 
 def of_unknown(call: Call) -> Value:
@@ -65,13 +70,15 @@ def _factory(call: Call) -> Value | None:
     """Return a tensor made out of nothing: on the host, unless `device=` says otherwise."""
     if call.last not in knowledge.FACTORIES:
         return None
-    target = call.keywords.get("device")
+    target, dtype = call.keywords.get("device"), call.keywords.get("dtype")
+    boolean = dtype is not None and dtype.name == "torch.bool"
     if target is None:
         given = next((value for value in call.args if value.kind == "tensor"), None)
-        return HOST.but(name=call.name, node=call.node, place=given.place if given is not None else "host")
+        place: Place = given.place if given is not None else "host"
+        return HOST.but(name=call.name, node=call.node, place=place, boolean=boolean)
     nowhere = target.known and target.constant is None
     host = nowhere or _is_cpu(target) or (target.kind == "device" and target.place == "host")
-    return (HOST if host else DEVICE).but(name=call.name, node=call.node)
+    return (HOST if host else DEVICE).but(name=call.name, node=call.node, boolean=boolean)
 
 
 def _loader(call: Call) -> Value:
@@ -160,6 +167,7 @@ _MAKERS: tuple[tuple[re.Pattern[str], Callable[[Call], Value | None]], ...] = tu
         (r"^(numpy|np|math|random|time|os)\.", _numbers),
         (r"^torch\.device$", _device),
         (r"^torch\.\w+$", _factory),
+        (r"^torch\.cuda\.\w*Tensor$", lambda call: DEVICE.but(name=call.name, node=call.node)),
         (knowledge.LOADERS, _loader),
         (r"", _wrapper),
         (r"^torch\.autograd\.Variable$", _first),

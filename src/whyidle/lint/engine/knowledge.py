@@ -9,7 +9,6 @@ FACTORIES = frozenset(
     "tensor as_tensor zeros ones empty full arange linspace logspace eye rand randn randint randperm normal "
     "from_numpy frombuffer asarray scalar_tensor tril_indices triu_indices hann_window hamming_window".split()
 )
-RANDOM_FACTORIES = frozenset("rand randn randint randperm normal".split())
 # Attributes and methods of tensors that the host knows without asking the GPU.
 KNOWN_ON_HOST = frozenset(
     "shape dtype ndim layout is_cuda is_cpu requires_grad is_leaf names itemsize nbytes grad_fn size dim stride numel "

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Callable, Sequence
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.functions import Functions
-from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, makes_once, split
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, asks_for_gpu, ends, fails, makes_once, split
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
-from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
+from whyidle.lint.nodes import within
 from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
 from whyidle.lint.where import Where
 
@@ -42,6 +43,8 @@ class Statements(Functions):
         if found is not None:
             kind = "class" if isinstance(node, ast.ClassDef) else "function"
             self.frame.env[node.name] = Value(kind, define=found, name=found.qualname)  # type: ignore[arg-type]
+            if self.frame.definition is not None:
+                self.closures[id(node)] = self.frame
 
     def expression(self, node: ast.Expr) -> None:
         self.evaluate(node.value)
@@ -66,8 +69,13 @@ class Statements(Functions):
         return Value("counter", every=0) if yes.guard == "rare" else value
 
     def annotated(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.bind(node.target, self.evaluate(node.value))
+        if node.value is None:
+            return
+        value = self.evaluate(node.value)
+        if value.kind == "unknown":  # trainer: Trainer = given
+            cls = self.callees.named(node.annotation, self.frame.module)
+            value = self.self_of(cls) if cls is not None and cls.kind == "class" else value
+        self.bind(node.target, value)
 
     def augment(self, node: ast.AugAssign) -> None:
         value = self.evaluate(node.value)
@@ -215,7 +223,9 @@ class Statements(Functions):
         if second and not first:
             frame.env = taken
             return yes
-        if yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
+        if asks_for_gpu(node.test):
+            frame.env = frame.env | taken
+        elif yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
             frame.env = _merged(frame.env, taken)
         return None
 
@@ -312,7 +322,7 @@ class Statements(Functions):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
-        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node):
+        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node, frame.module):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))
         self.taken(over, outer, frame.where)
@@ -338,7 +348,7 @@ class Statements(Functions):
     def _forget(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
         """Take what a loop counts or changes for no constant: `step = 0` before it says nothing of later rounds."""
         env = self.frame.env
-        for one in within(node.body):
+        for one in self.frame.module.within(node.body):
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
                 env[one.id] = env[one.id].but(known=False, constant=None)
             elif isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Attribute):

@@ -88,6 +88,7 @@ class DataDependent(Check):
 
     cost = "drain"
     sees = (Called, Indexed)
+    calls = frozenset({*_SIZED, *_CHECKED, "inverse", "where", "repeat_interleave"})
 
     def __init__(self) -> None:
         self._lines = nearby.Lines()
