@@ -1,4 +1,4 @@
-"""Kinds of programs that the checks were not written on: options as dataclasses, generation, RL, libraries of models."""
+"""Kinds of programs that the checks were not written on: options as dataclasses, generation, RL, model libraries."""
 
 from __future__ import annotations
 
@@ -161,7 +161,8 @@ def learn(policy, critic, optimizer, batch, repeat):
         for minibatch in batch.split(64):
             dist = policy(minibatch).dist
             ratios = (dist.log_prob(minibatch.act) - minibatch.logp_old).exp().float()
-            clip_loss = -torch.min(ratios * minibatch.adv, ratios.clamp(0.8, 1.2) * minibatch.adv).mean()
+            adv = minibatch.adv
+            clip_loss = -torch.min(ratios * adv, ratios.clamp(0.8, 1.2) * adv).mean()
             loss = clip_loss + critic(minibatch.obs).mean()
             optimizer.step(loss)
             losses.append({read})
@@ -329,5 +330,9 @@ def fit(model, data, held, optimizer, device):
         optimizer.step()
 """
     found = ask(all_checks(), source(code), Project())
-    (copy,) = [one.hit for one in found if one.check.name == "transfer.pageable_h2d" and one.hit.node.lineno == 4]
+    (copy,) = [
+        one.hit
+        for one in found
+        if one.check.name == "transfer.pageable_h2d" and getattr(one.hit.node, "lineno", 0) == 4
+    ]
     assert "in every training step" in copy.message
