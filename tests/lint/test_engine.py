@@ -75,6 +75,7 @@ def test_runs_in_every_step(line: str) -> None:
         "try:\n            pass\n        except RuntimeError:\n            print(loss.item())",
         "if step < 3: print(loss.item())",
         "if counter.needs_displaying(): print(loss.item())",
+        "if full or loss.item() > 1: full = True",
     ],
 )
 def test_runs_rarely(line: str) -> None:
