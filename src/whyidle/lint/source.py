@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -23,6 +24,7 @@ class Source:
     encoding: str = "utf-8"
     # Lines with `# whyidle: ignore[...]`, 0 for the whole file, and the rules, checks or families named; empty: all.
     ignored: dict[int, frozenset[str]] = field(default_factory=dict)
+    nodes: dict[type[ast.AST], list[ast.AST]] = field(default_factory=dict, repr=False)  # see `nodes.every`
 
     def line(self, number: int) -> str:
         """Return a line of the text without its indent; "" past its end."""
@@ -45,9 +47,10 @@ def cell_words(place: tuple[int, int]) -> str:
     return f"cell {place[0]}, line {place[1]}"
 
 
-def lines_of(text: str) -> list[str]:
+@lru_cache(4)  # every finding asks for a line of the same few files
+def lines_of(text: str) -> tuple[str, ...]:
     """Return the lines as Python counts them: form feeds and the separators of Unicode end none."""
-    return re.split(r"\r\n|\r|\n", text)
+    return tuple(re.split(r"\r\n|\r|\n", text) if "\r" in text else text.split("\n"))
 
 
 @dataclass(frozen=True, slots=True)

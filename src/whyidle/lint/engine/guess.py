@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
 from whyidle.lint.values import ASSUMED, HOST, TENSOR, UNKNOWN, Value
 
@@ -53,6 +54,7 @@ TENSOR_ONLY = frozenset(
 )
 
 
+@lru_cache(4096)  # the same few names make up most of any program
 def named(name: str, *, parameter: bool = False) -> Value:
     """Return what something of this name most likely is; unknown for most names."""
     for pattern, kind in (

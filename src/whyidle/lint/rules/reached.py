@@ -12,15 +12,9 @@ from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event
 from whyidle.lint.job import Job
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 RANKS = re.compile(r"rank|main_process|is_main|master|global_zero|distributed|world_size", re.IGNORECASE)
 LONGEST_RANK = 60  # characters of a condition that asks for a rank and nothing else
 Bindings: TypeAlias = Mapping[str, Sequence[ast.expr]]
-
-
-def function_of(path: Sequence[ast.AST]) -> ast.AST:
-    """Return the innermost function of what stands around a node, or the module."""
-    return next((node for node in reversed(path) if isinstance(node, FUNCTIONS)), path[0])
 
 
 def condition(path: Sequence[ast.AST]) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import around, function_of
 from whyidle.lint.events import Called, Event, Indexed, Looped, Shown, Tested
 from whyidle.lint.job import Job
-from whyidle.lint.rules.reached import function_of
 from whyidle.lint.where import Where
 
 CLOCKS = {
