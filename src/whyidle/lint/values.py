@@ -123,7 +123,15 @@ def join(one: Value, other: Value) -> Value:
         return one if one.every == 1 else other
     if one.kind in {"device", "module"}:  # `cuda` if there is one, else `cpu`: asked of a machine that has one
         return one if one.place == "device" else other
+    if one.kind in {"function", "instance"} and _length(other.define) > _length(one.define):
+        return other  # the shorter is likely a stub
     return one
+
+
+def _length(define: object) -> int:
+    """Return how many lines the source of a function or class has."""
+    node = getattr(define, "node", None)
+    return getattr(node, "end_lineno", 0) - node.lineno if isinstance(node, ast.stmt) else 0
 
 
 def _fields(one: Mapping[str, Value] | None, other: Mapping[str, Value] | None) -> Mapping[str, Value] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from whyidle.lint.engine.traits import last_name
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.values import Value
 from whyidle.lint.where import Guard, Where, Work
 
@@ -19,8 +19,9 @@ _RANK = re.compile(
     re.IGNORECASE,
 )
 _GPU = re.compile(r"cuda|gpu|device|accel|is_available|mps|xpu|pin_memory", re.IGNORECASE)
+_USES_GPU = re.compile(r"^(use_|with_|has_|on_|args_)?(cuda|gpu|accel|xpu)(_is)?(_available)?$", re.IGNORECASE)
 _RARE = re.compile(
-    r"(^|_)(log|logs|logging|print|printing|save|saving|eval|evaluate|evaluation|valid|validate|validation|checkpoint|"
+    r"(^|_)(log|logs|logging|print|printing|save|saving|displaying|plotting|eval|evaluate|evaluation|valid|validate|validation|checkpoint|"
     r"ckpt|report|flush|display|visuali[sz]e|vis|plot|dump|debug|verbose|profile|profiling|profiler|summary|summarize|"
     r"tick|done|finished|terminated|truncated|best|early|stop|last|first|final|end|overflow|fail|failed|failure|error|"
     r"sample|wandb|tensorboard|interval|freq|every|warn|once|initial|resume|test|inspect|dry_run|benchmark|timing|"
@@ -40,8 +41,10 @@ _PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|la
 _END = re.compile(r"max|total|stop|end|last|limit|len\(|num_|n_iter|final|until", re.IGNORECASE)
 _CLOCK = re.compile(r"(^|[._])(time|perf_counter|monotonic|elapsed|now|seconds?|minutes?|since|dt)($|[._])", re.I)
 _ENDING = {"exit", "_exit", "quit", "abort"}
-_IN_TRAINING = re.compile(r"(phase|split|mode|stage)\s*==\s*['\"]train")
-_IN_EVALUATION = re.compile(r"(phase|split|mode|stage)\s*==\s*['\"](val|test|eval)")
+# phase == "train", self.mode is Mode.VAL
+_PHASE = r"(phase|split|mode|stage)\s*(==|is)\s*(['\"]|(\w+\.)+)"
+_IN_TRAINING = re.compile(_PHASE + "train", re.IGNORECASE)
+_IN_EVALUATION = re.compile(_PHASE + "(val|test|eval)", re.IGNORECASE)
 _BEST = re.compile(r"best|patience|min_loss|max_acc")
 _TRAINING = re.compile(r"(^|[._])(training|is_train|is_training|train|do_train|train_mode)$", re.IGNORECASE)
 
@@ -82,6 +85,14 @@ ERROR = Condition("error")
 
 Split: TypeAlias = tuple[Condition, Condition]  # what holds where it is true, and where it is not
 _EITHER: Split = (ALWAYS, ALWAYS)
+
+
+def asks_for_gpu(test: ast.expr) -> bool:
+    """Say whether a condition asks for a GPU and no more: `if use_cuda:`, `if torch.cuda.is_available():`."""
+    if isinstance(test, ast.Call) and test.args:
+        return False
+    plain = isinstance(test, ast.Name | ast.Attribute | ast.Call)
+    return plain and (ast.unparse(test) == "torch.cuda.is_available()" or bool(_USES_GPU.search(last_name(test))))
 
 
 def ends(body: list[ast.stmt]) -> bool:

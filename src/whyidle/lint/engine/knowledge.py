@@ -54,6 +54,11 @@ LOADER_ARGUMENTS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
     "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
 )  # fmt: skip
+# Calls that take options from the command line by the fields of dataclasses.
+DECLARED = re.compile(
+    r"^tyro\.|ArgumentParser$|TrlParser$|(^|\.)(CLI|cli)$|^(simple_parsing|pyrallis|draccus|chz|jsonargparse|datargs)\.|"
+    r"^\.(add_arguments|parse_args_into_dataclasses|add_class_arguments)$"
+)
 METRICS = re.compile(r"^(torchmetrics|torcheval\.metrics|ignite\.metrics|evaluate\.load|datasets\.load_metric)")
 ACCELERATORS = re.compile(r"(^|\.)(Accelerator|Fabric)$")
 SCALERS = re.compile(r"(^|\.)(\w*GradScaler|NativeScaler\w*|LossScaler|ApexScaler)$")
@@ -76,7 +81,10 @@ EVAL_METHODS = frozenset(
     "validation_step test_step predict_step evaluate validate test val eval evaluation validation eval_step "
     "prediction_step compute_metrics".split()
 )
-MODULE_BASES = re.compile(r"(^|\.)(\w*Module|\w*Model|\w*Layer|PreTrainedModel|\w*Net|nn\.\w+)$")
+MODULE_BASES = re.compile(
+    r"(^|\.)(\w*Module|\w*Model|\w*Layer|PreTrainedModel|\w*Net|nn\.\w+"
+    r"|(?!DataCollator)\w+For(CausalLM|MaskedLM|PreTraining|ConditionalGeneration|QuestionAnswering|\w+Classification))$"
+)
 DATASET_BASES = re.compile(r"(^|\.)\w*(Dataset|ImageFolder)$")
 # Functions of torch itself that take and give tensors; what stands in its other modules does not.
 TENSOR_FUNCTIONS = re.compile(

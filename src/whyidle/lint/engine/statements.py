@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Sequence
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.functions import Functions
-from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, ends, fails, makes_once, split
+from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, asks_for_gpu, ends, fails, makes_once, split
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
-from whyidle.lint.engine.traits import last_name
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
 from whyidle.lint.nodes import within
 from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
@@ -43,6 +43,8 @@ class Statements(Functions):
         if found is not None:
             kind = "class" if isinstance(node, ast.ClassDef) else "function"
             self.frame.env[node.name] = Value(kind, define=found, name=found.qualname)  # type: ignore[arg-type]
+            if self.frame.definition is not None:
+                self.closures[id(node)] = self.frame
 
     def expression(self, node: ast.Expr) -> None:
         self.evaluate(node.value)
@@ -67,8 +69,13 @@ class Statements(Functions):
         return Value("counter", every=0) if yes.guard == "rare" else value
 
     def annotated(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.bind(node.target, self.evaluate(node.value))
+        if node.value is None:
+            return
+        value = self.evaluate(node.value)
+        if value.kind == "unknown":  # trainer: Trainer = given
+            cls = self.callees.named(node.annotation, self.frame.module)
+            value = self.self_of(cls) if cls is not None and cls.kind == "class" else value
+        self.bind(node.target, value)
 
     def augment(self, node: ast.AugAssign) -> None:
         value = self.evaluate(node.value)
@@ -117,6 +124,8 @@ class Statements(Functions):
                 value = self._by_name(target.id)
             elif value.kind == "tensor" and TEXT.search(target.id):
                 value = PLAIN
+            elif value.kind == "tensor" and value.place == "unknown" and self._of_model(target.id):
+                value = value.but(place="assumed")
             frame.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)
@@ -132,6 +141,10 @@ class Statements(Functions):
         if name in self.frame.losses:
             return ASSUMED
         return guess if guess.kind in {"loader", "device", "environment", "scheduler", "optimizer"} else UNKNOWN
+
+    def _of_model(self, name: str) -> bool:
+        """Say whether a tensor of this name comes from a model: a loss, logits, predictions."""
+        return name in self.frame.losses or named(name, parameter=True) == ASSUMED
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:
         names = target.elts
@@ -208,13 +221,15 @@ class Statements(Functions):
         if second and not first:
             frame.env = taken
             return yes
-        if yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
+        if asks_for_gpu(node.test):
+            frame.env = frame.env | taken
+        elif yes.guard != "rare" or not value.known:  # what a setting that is off would bind does not count
             frame.env = _merged(frame.env, taken)
         return None
 
     def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
         yes, no = split(node.test, value)
-        if _remembers(node):
+        if _remembers(node) or _switches(node):
             yes = yes.both(RARELY)
         module = self.frame.module
         if (
@@ -291,7 +306,6 @@ class Statements(Functions):
         self._loop(node, over, item, parameters)
 
     def while_(self, node: ast.While) -> None:
-        self.test(node.test, "while")
         self._loop(node, UNKNOWN, None, False)
 
     def iterate(self, node: ast.expr) -> tuple[Value, Value]:
@@ -310,6 +324,9 @@ class Statements(Functions):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))
         self.taken(over, outer, frame.where)
+        binds = isinstance(node, ast.While) and any(isinstance(one, ast.NamedExpr) for one in ast.walk(node.test))
+        if isinstance(node, ast.While) and binds:
+            self.test(node.test, "while")
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
@@ -317,6 +334,8 @@ class Statements(Functions):
         self._forget(node)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
+        if isinstance(node, ast.While) and not binds:
+            self.test(node.test, "while")  # of what the round has made: asked anew in each
         if kind in {LoopKind.STEP, LoopKind.UPDATE}:
             calls = tuple(event for event in self.job.events[first:] if isinstance(event, Called))
             self.emit(Stepped(node=node, calls=calls, loop=node, **self.place))
@@ -364,6 +383,22 @@ def _remembers(node: ast.If) -> bool:
     return any(
         isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) and ast.dump(one.value) == kept
         for one in within(node.body)
+    )
+
+
+def _switches(node: ast.If) -> bool:
+    """Say whether a branch switches off what it asks for, and so runs once: `if first: first = False`."""
+    inverted = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+    asked = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+    if not isinstance(asked, ast.Name | ast.Attribute):
+        return False
+    name = ast.unparse(asked)
+    return any(
+        isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Constant)
+        and one.value.value is inverted
+        and any(ast.unparse(target) == name for target in one.targets)
+        for one in node.body
     )
 
 

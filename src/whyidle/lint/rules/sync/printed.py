@@ -62,8 +62,10 @@ class Printed(Check):
             return  # a warning about bad values, most likely
         if value.name == "metric":
             return  # told of by sync.logging_metrics and pause.evaluation
-        if not value.has_device_tensor or id(event.statement) in self._told or over_parameters(event, job):
+        if not value.has_device_tensor or id(event.statement) in self._told:
             return
+        if isinstance(event, Shown) and over_parameters(event, job):
+            return  # told of by sync.grad_clip
         does = f"{how} {quoted(tensor)} back from the GPU"
         sure = certainty(value, job)
         for hit in drains(event, job, does, later.seldom(event), sure=sure, seldom=True):

@@ -64,7 +64,7 @@ class H2dInStep(Check):
             made = plain or (event.name == "torch.tensor" and event.where.phase == "step")
             copied = made and device is not None and reaches_device(event, "device", device)
         if copied and _often_enough(event, device):
-            yield self._hit(event, "makes a tensor of Python data", filled(event.node), plain)
+            yield self._hit(event, "makes a tensor of Python data", filled(event.node, event.source.text), plain)
 
     def _moved(self, event: Called) -> Iterator[Hit]:
         """Look at `torch.arange(n).to(device)`: a tensor that was made on the CPU just before."""
@@ -84,7 +84,7 @@ class H2dInStep(Check):
         if not _often_enough(event, target(event)):
             return
         what = f"makes a CPU tensor by `{ast.unparse(maker.func)}`" if maker is not None else "takes a CPU tensor"
-        yield self._hit(event, what, on_device(event.node), True)
+        yield self._hit(event, what, on_device(event.node, event.source.text), True)
 
     @staticmethod
     def _fresh(event: Called, moved: ast.expr) -> bool:
