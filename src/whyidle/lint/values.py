@@ -104,6 +104,8 @@ def join(one: Value, other: Value) -> Value:
         tensor = next((value for value in (one, other) if value.on_device), None)
         if {one.kind, other.kind} == {"tensor", "plain"} and tensor is not None:
             return tensor  # `total = 0` and then `total += loss`
+        if {one.kind, other.kind} == {"function", "module"} and one.define is other.define:
+            return one if one.kind == "function" else other  # `step = torch.compile(step)` on one of two ways
         bare = {one.kind, other.kind} - {"plain"}
         return (one if one.kind in bare else other) if len(bare) == 1 else UNKNOWN
     if one.kind == "tensor":

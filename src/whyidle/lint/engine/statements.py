@@ -154,6 +154,8 @@ class Statements(Functions):
                 self.bind(name, value.items[number])
             elif value.kind == "tensor":
                 self.bind(name, value.but(items=None, fields=None))
+            elif value.kind == "settings":  # model_args, data_args = parser.parse_args_into_dataclasses()
+                self.bind(name, value)
             elif value.items:
                 self.bind(name, element(value))
             else:
