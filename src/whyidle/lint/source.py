@@ -31,6 +31,13 @@ class Source:
         lines = lines_of(self.text)
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
+    def code(self, node: ast.expr) -> str | None:
+        """Return an expression as it stands in the text; None where its place is not known."""
+        if node.end_lineno != node.lineno:
+            return ast.get_source_segment(self.text, node)  # which takes all lines apart to find one
+        line = lines_of(self.text)[node.lineno - 1].encode("utf-8", "surrogatepass")
+        return line[node.col_offset : node.end_col_offset].decode("utf-8", "surrogatepass")
+
     def cell(self, number: int) -> tuple[int, int] | None:
         """Return the cell of a notebook and the line in it, both from 1, in which a line of the text stands."""
         return cell_of(self.cells, number)

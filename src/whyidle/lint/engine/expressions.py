@@ -12,6 +12,7 @@ from whyidle.lint.engine.knowledge import COUNTS, KNOWN_ON_HOST
 from whyidle.lint.engine.operators import compared, is_text, joined, operated, told
 from whyidle.lint.engine.state import State
 from whyidle.lint.events import As, How, Indexed, Looped, Shown, Tested
+from whyidle.lint.nodes import below
 from whyidle.lint.project import Definition, Module
 from whyidle.lint.values import ASSUMED, DEVICE, PLAIN, UNKNOWN, Value, constant, join
 
@@ -400,7 +401,7 @@ def _changing(cls: Definition) -> frozenset[str]:
     if key not in asked:
         found = set()
         for name, method in cls.methods.items():
-            for node in ast.walk(method.node) if name != "__init__" else ():
+            for node in below(method.node) if name != "__init__" else ():
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                     found.add(node.attr)
         asked[key] = frozenset(found)

@@ -123,6 +123,20 @@ def makes_once(node: ast.If) -> bool:
     return any(ast.unparse(target) == kept for target in targets)
 
 
+def asks_until_true(node: ast.If) -> bool:
+    """Say whether a condition is asked only until it holds once: `if full or is_full(queue): full = True`."""
+    test = node.test
+    if not (isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and isinstance(test.values[0], ast.Name)):
+        return False
+    return any(
+        isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Constant)
+        and one.value.value is True
+        and any(isinstance(target, ast.Name) and target.id == test.values[0].id for target in one.targets)
+        for one in node.body
+    )
+
+
 def fails(body: list[ast.stmt]) -> bool:
     """Say whether a block ends the program or raises."""
     return bool(body) and (isinstance(body[-1], ast.Raise) or _exits(body))

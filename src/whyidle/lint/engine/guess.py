@@ -36,6 +36,12 @@ _ACCELERATOR = re.compile(r"^(accelerator|fabric)$")
 _BATCH = re.compile(r"^(batch|minibatch|mini_batch|batch_data)$")
 _METRIC = re.compile(r"(^|_)(metrics?|map_metric|f1_metric|acc_metric)$")
 
+# Annotations of lists and dicts of numbers and texts: `list[int]`, `Optional[Dict[str, List[float]]]`.
+_HOST_DATA = re.compile(
+    r"^(?=.*\b(int|float|str|bool)\b)((typing\.|t\.)?(List|Dict|Tuple|Set|Sequence|Optional|list|dict|tuple|set)\b"
+    r"|int|float|str|bool|None|[\s,\[\]|.])+$"
+)
+
 # What people ask of tensors; who asks for anything else has something else.
 TENSOR_LIKE = frozenset(
     "abs add all any argmin clone cpu copy_ cos cumsum data dim div double dtype eq exp fill_ float ge gt half "
@@ -86,6 +92,8 @@ def annotated(annotation: ast.expr | None) -> Value | None:
     text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
     if not isinstance(text, str):
         return None
+    if _HOST_DATA.match(text):
+        return Value("plain")
     bare = text.replace(" ", "").removesuffix("|None").removeprefix("Optional[").rstrip("]")
     last = bare.rpartition(".")[2]
     if re.search(r"\b(Tensor|FloatTensor|LongTensor|BoolTensor)\b", text):

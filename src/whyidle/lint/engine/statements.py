@@ -8,7 +8,17 @@ from collections.abc import Callable, Sequence
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.functions import Functions
-from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, asks_for_gpu, ends, fails, makes_once, split
+from whyidle.lint.engine.guards import (
+    ALWAYS,
+    RARELY,
+    Condition,
+    asks_for_gpu,
+    asks_until_true,
+    ends,
+    fails,
+    makes_once,
+    split,
+)
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
@@ -154,6 +164,8 @@ class Statements(Functions):
                 self.bind(name, value.items[number])
             elif value.kind == "tensor":
                 self.bind(name, value.but(items=None, fields=None))
+            elif value.kind == "settings":  # model_args, data_args = parser.parse_args_into_dataclasses()
+                self.bind(name, value)
             elif value.items:
                 self.bind(name, element(value))
             else:
@@ -205,9 +217,13 @@ class Statements(Functions):
 
     def branch(self, node: ast.If) -> Condition | None:
         frame = self.frame
+        before = frame.where
+        if asks_until_true(node):
+            frame.where = RARELY.behind(before)
         value = self.test(node.test, "if")
+        frame.where = before
         yes, no = self._conditions(node, value)
-        before, env = frame.where, dict(frame.env)
+        env = dict(frame.env)
         frame.where = yes.behind(before)
         self.body(node.body)
         taken = frame.env

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import below
 
 RANKS = re.compile(r"rank|main_process|is_main|master|global_zero|distributed|world_size", re.IGNORECASE)
 LONGEST_RANK = 60  # characters of a condition that asks for a rank and nothing else
@@ -60,7 +61,7 @@ def names_in(target: ast.AST) -> Iterator[str]:
 def bindings(function: ast.AST) -> Bindings:
     """Return what each name is bound to in a function, by assignments and by what loops go over."""
     found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(function):
+    for node in below(function):
         if isinstance(node, ast.Assign):
             bound = [(target, node.value) for target in node.targets]
         elif isinstance(node, ast.AnnAssign) and node.value is not None:

@@ -7,6 +7,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.enclosing import function_around
 from whyidle.lint.events import Event, Looped
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import below
 from whyidle.lint.often import each_step, rhythm
 
 _ARITHMETIC = {"add_", "sub_", "mul_", "div_", "lerp_", "addcmul_", "addcdiv_", "clamp_", "clip_"}
@@ -232,7 +233,7 @@ def _is_over_dict(event: Looped) -> bool:
         and isinstance(node.targets[0], ast.Name)
         and node.targets[0].id == root
         and "named_parameters()" in ast.unparse(node.value)
-        for node in ast.walk(function)
+        for node in below(function)
     )
 
 

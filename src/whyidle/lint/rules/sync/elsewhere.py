@@ -11,6 +11,7 @@ from whyidle.lint.base import Hit
 from whyidle.lint.enclosing import around, loop_around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import below
 from whyidle.lint.source import Source
 
 _COLLECTIVES = frozenset(["all_reduce", "reduce", "all_gather", "gather", "broadcast", "all_gather_into_tensor"])
@@ -52,7 +53,7 @@ def gathering(event: Event) -> tuple[Source, ast.Call] | None:
     for above in reversed(around(event.source, event.node)):
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
             line = getattr(event.node, "lineno", 0)
-            calls = (node for node in ast.walk(above) if isinstance(node, ast.Call) and node.lineno < line)
+            calls = (node for node in below(above) if isinstance(node, ast.Call) and node.lineno < line)
             gathers = (
                 any(map(_is_collective, calls))
                 and len(above.body) <= _LONGEST

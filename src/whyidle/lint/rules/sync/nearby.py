@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from whyidle.lint.enclosing import LOOPS, around, function_of, loop_around
 from whyidle.lint.events import Event
+from whyidle.lint.nodes import below
 
 # Calls after which the GPU has nothing left to do.
 _DRAINS = frozenset(["item", "tolist", "cpu", "synchronize", "get_scale"])
@@ -153,7 +154,7 @@ def _blocks(node: ast.AST | None) -> Iterator[list[ast.stmt]]:
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    return (below for below in ast.walk(node) if isinstance(below, ast.Call))
+    return (one for one in below(node) if isinstance(one, ast.Call))
 
 
 def _ends_before(one: ast.expr, other: ast.AST) -> bool:

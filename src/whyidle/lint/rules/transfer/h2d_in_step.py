@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.enclosing import function_around, loop_around
+from whyidle.lint.engine.guess import named
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.often import rhythm
@@ -329,7 +330,9 @@ def _seen(event: Called) -> bool:
 
 
 def _is_own(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in {"self", "args", "cfg", "config", "opt", "accelerator"}
+    """Say whether a device is asked of settings or of a model, which says nothing of how often a function runs."""
+    own = {"self", "args", "cfg", "config", "opt", "accelerator"}
+    return isinstance(node, ast.Name) and (node.id in own or named(node.id).kind == "module")
 
 
 def _grade(event: Called, sure: bool) -> tuple[Severity, float]:
