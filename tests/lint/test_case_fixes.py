@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -54,3 +55,12 @@ def test_a_fix_leaves_nothing_to_fix(check: type[Check], case: Case) -> None:
     assert mended(check, code).data == result.data
     still = {one.finding.message for one in found(check, result.source) if one.hit.repair is not None}
     assert not still, "mended, and still found"
+
+
+@pytest.mark.parametrize(("check", "case"), CASES)
+def test_what_to_type_is_python(check: type[Check], case: Case) -> None:
+    """Commands of a shell stand in comments of it."""
+    source = Source(Path("job.py"), "job.py", case.code, ast.parse(case.code))
+    for one in found(check, source):
+        ast.parse(dedent(one.hit.change))
+        assert one.hit.repair is None or one.hit.repair.safe or one.hit.repair.note, "unsafe, and does not say why"

@@ -50,8 +50,12 @@ def test_a_loader_gets_arguments_by_name_or_in_their_place() -> None:
         ("torch.arange(4).unsqueeze(0).to(x.device)", "torch.arange(4, device=x.device).unsqueeze(0)", True),
         ("torch.arange(0, 1, 0.1).to(device)", "torch.arange(0, 1, 0.1, device=device)", False),
         ("torch.randn(3).to(device, non_blocking=True)", "torch.randn(3, device=device)", False),
-        ("torch.tensor(0.5).to('cuda')", 'torch.full((), 0.5, device="cuda")', True),
+        ("torch.tensor(0.5).to('cuda')", "torch.full((), 0.5, device='cuda')", True),
         ("torch.tensor(-1, dtype=torch.long).cuda(0)", "torch.full((), -1, dtype=torch.long, device=0)", True),
+        ("torch.zeros(1_000, 0x10,).float().to(device)", "torch.zeros(1_000, 0x10, device=device).float()", True),
+        ("torch.zeros(3).cuda(args.gpu)", None, False),  # None is the current GPU there, and the CPU for a factory
+        ("torch.zeros(3).to(self.weight_dtype)", None, False),
+        ("(torch.zeros(3)).float().to(device)", None, False),
         ("torch.tensor(rows).to(device)", None, False),
         ("torch.zeros(3).to(torch.float16)", None, False),
         ("torch.zeros(3).to(other.dtype)", None, False),
@@ -64,7 +68,7 @@ def test_a_loader_gets_arguments_by_name_or_in_their_place() -> None:
 def test_a_tensor_is_made_where_it_is_needed(before: str, after: str | None, safe: bool) -> None:
     tree = ast.parse(before)
     move = tree.body[0].value  # type: ignore[attr-defined]
-    repair = on_device(move)
+    repair = on_device(move, before)
     assert (repair and made(before, *repair.changes)) == after
     assert (repair is not None and repair.safe) == safe
     if after and safe and "cuda" not in before and "x." not in before:
@@ -76,7 +80,7 @@ def test_a_tensor_is_made_where_it_is_needed(before: str, after: str | None, saf
 @pytest.mark.parametrize("number", ["0.5", "-3", "True", "2, dtype=torch.half"])
 def test_a_tensor_of_one_number_is_made_without_a_copy(number: str) -> None:
     before = f"torch.tensor({number}, device='cpu')"
-    repair = filled(call(ast.parse(before), "tensor"))
+    repair = filled(call(ast.parse(before), "tensor"), before)
     assert repair is not None
     old, new = (eval(code, {"torch": torch}) for code in (before, made(before, *repair.changes)))
     assert torch.equal(old, new)

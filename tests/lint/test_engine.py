@@ -74,6 +74,8 @@ def test_runs_in_every_step(line: str) -> None:
         "if step % 100 != 0:\n            pass\n        else:\n            print(loss.item())",
         "try:\n            pass\n        except RuntimeError:\n            print(loss.item())",
         "if step < 3: print(loss.item())",
+        "if counter.needs_displaying(): print(loss.item())",
+        "if full or loss.item() > 1: full = True",
     ],
 )
 def test_runs_rarely(line: str) -> None:
@@ -174,6 +176,14 @@ def generate(model, ids, n):
     assert where(code).hot
 
 
+@pytest.mark.parametrize(
+    "test", ["phase == 'val'", "phase == Phase.VAL", "self.mode is Mode.EVAL", "split == Split.TEST"]
+)
+def test_a_phase_may_be_no_training(test: str) -> None:
+    assert where(HEAD + f"        if {test}: print(loss.item())").work == "eval"
+    assert where(HEAD + "        if phase is Phase.TRAIN: print(loss.item())").work == "train"
+
+
 def test_where_values_live() -> None:
     code = """
 import torch
@@ -194,6 +204,38 @@ def fit(model, loader, optimizer):
     places = [(read.receiver.kind, read.receiver.place) for read in reads(code) if read.receiver is not None]
     device, host = ("tensor", "device"), ("tensor", "host")
     assert places == [device, host, host, device, host, device, ("plain", "unknown")]
+
+
+def test_where_values_live_whose_devices_are_said_in_other_ways() -> None:
+    code = """
+import torch
+def fit(model, loader, optimizer, use_gpu):
+    model = model.cuda()
+    Tensor = torch.cuda.FloatTensor if use_gpu else torch.FloatTensor
+    layers = torch.nn.ModuleList()
+    for x, y in loader:
+        truth = torch.zeros(3)
+        if use_gpu:
+            x, truth = x.cuda(), truth.cuda()
+        truth.item()
+        y.type(Tensor).item()
+        y.type_as(x).item()
+        Tensor([1.0]).item()
+        for layer in layers:
+            layer(x).item()
+        for name, p in list(model.children())[-1].named_parameters():
+            p.grad.norm().item()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+    assert len(reads(code)) == 6
+    assert all(read.receiver is not None and read.receiver.on_device for read in reads(code))
+
+
+def test_a_mask_may_be_made_as_one() -> None:
+    job = followed(HEAD + "        mask = torch.eye(3, dtype=torch.bool).cuda()\n        x[~mask.expand_as(x)]\n")
+    (indexed,) = (event for event in job.events if isinstance(event, events.Indexed))
+    assert indexed.index.boolean
 
 
 def test_what_a_host_reads_without_a_word() -> None:

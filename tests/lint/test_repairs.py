@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from textwrap import dedent
 
 import pytest
@@ -100,7 +101,43 @@ for epoch in range(2):
 """
 
 
-@pytest.mark.parametrize("code", [SHOWN_IN_THE_LOOP, SHOWN_AFTER, COUNTED, CAST, TWICE])
+COPIED = """
+total_loss = 0.0
+batch_weight = 0.5
+for x, y in batches:
+    loss = ((model(x) - y) ** 2).mean()
+    total_loss += float(loss.detach().cpu().numpy()) * batch_weight * len(x)
+shown.append((total_loss if batches else 0, type(total_loss)))
+"""
+CAST_AND_READ = CAST.replace("float(loss)", "float(loss.item())")
+COUNT_OF_LOSSES = """
+def epoch():
+    n_loss = 0
+    for x, y in batches:
+        n_loss += (model(x) > y).sum().item()
+    return n_loss
+
+shown.append(repr(epoch()))
+"""
+IN_INFERENCE_MODE = """
+@torch.inference_mode()
+def epoch():
+    test_loss = 0.0
+    for x, y in batches:
+        test_loss += ((model(x) - y) ** 2).mean().item()
+    return test_loss
+
+shown.append(epoch())
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        SHOWN_IN_THE_LOOP, SHOWN_AFTER, COUNTED, CAST, TWICE, COPIED, CAST_AND_READ, COUNT_OF_LOSSES,
+        IN_INFERENCE_MODE,
+    ],
+)  # fmt: skip
 def test_a_sum_on_the_device_is_the_same_to_the_last_bit(code: str) -> None:
     repair, program, text = summed(code)
     assert repair is not None
@@ -109,6 +146,7 @@ def test_a_sum_on_the_device_is_the_same_to_the_last_bit(code: str) -> None:
     assert results(text) == results(program.text)
     assert ".item()" not in text
     assert "+= float(" not in text
+    assert ".cpu()" not in text
 
 
 def test_a_sum_is_read_where_it_is_shown() -> None:
@@ -130,6 +168,31 @@ def test_a_sum_is_read_where_it_is_shown() -> None:
         COUNTED.replace("((model(x) > 0) == (y > 0)).sum()", "model(x).sum()"),  # of what type?
         SHOWN_AFTER.replace("def epoch():\n    total_loss, seen = 0, 0", "def epoch(total_loss=0):\n    seen = 0"),
         "total = 0.0\nloss = model(batches[0][0]).mean()\ntotal += loss.item()\nshown.append(total)\n",  # no loop
+        SHOWN_IN_THE_LOOP + "def late(running_loss=running_loss):\n    return running_loss\n",  # a default
+        SHOWN_IN_THE_LOOP + "@given(running_loss)\ndef late(running_loss):\n    return running_loss\n",
+        SHOWN_IN_THE_LOOP + "shown.append('%(running_loss)s' % locals())\n",
+        SHOWN_IN_THE_LOOP + "def late():\n    return globals()['running_loss']\n",
+        SHOWN_IN_THE_LOOP + "shown.append(eval('running_loss'))\n",
+        SHOWN_IN_THE_LOOP.replace("if step % 100 == 99:", "if step % accumulate == 0:\n        optimizer.step()"),
+        # of what type is it then?
+        SHOWN_IN_THE_LOOP.replace("    running_loss +=", "    n_rows = (y > 0).sum()\n    running_loss +=").replace(
+            "loss.item()  #", "loss.item() * n_rows  #"
+        ),
+        SHOWN_IN_THE_LOOP.replace(
+            "running_loss += loss.item()", "loss_mask = y > 0\n    n_loss += loss_mask.sum().item()"
+        )
+        .replace("running_loss = 0.0", "n_loss = 0")
+        .replace("running_loss", "n_loss"),
+        # a name that there may not be yet
+        (
+            "for epoch in range(2):\n    total_loss = 0.0\n    for x, y in batches:\n        loss = model(x).mean()\n"
+            "        total_loss += loss.item()\nshown.append(total_loss if epoch else 0)\n"
+        ),
+        # what was made in inference mode cannot be added to outside
+        (
+            "total_loss = 0.0\nfor step, (x, y) in enumerate(batches):\n    with torch.inference_mode(step < 4):\n"
+            "        loss = model(x).mean()\n        total_loss += loss.item()\nshown.append(total_loss)\n"
+        ),
     ],
 )
 def test_a_sum_that_is_not_understood_is_left_alone(code: str) -> None:
@@ -144,6 +207,20 @@ def test_where_float64_may_be_missing_a_sum_is_not_safe() -> None:
     assert "float32" in repair.note
     assert ".double()" not in text
     assert len(results(text)) == len(results(program.text))  # type: ignore[arg-type]
+
+
+def test_who_starts_the_program_may_choose_a_device_without_float64() -> None:
+    repair, *_ = summed('parser.add_argument("--device", default="cuda")\n' + SHOWN_IN_THE_LOOP)
+    assert repair is not None
+    assert not repair.safe
+
+
+def test_in_a_notebook_a_later_cell_sees_numbers() -> None:
+    code = HEAD + LOOP + SHOWN_IN_THE_LOOP
+    for text, offered in ((code, False), (code + "print(running_loss)\n", True)):
+        program = replace(source(text), cells=((1, 1),))
+        read = call(program.tree, "loss.item")
+        assert (accumulated(read, program) is not None) is offered
 
 
 def test_two_sums_side_by_side_take_two_rounds() -> None:
@@ -215,6 +292,10 @@ def test_a_list_is_read_when_it_is_used(code: str) -> None:
         LIST.replace("if step % 100 == 99:", "if True:"),  # in each step
         LIST + "history = {'train': losses}\n",  # somebody else holds it
         LIST.replace("losses = []", "losses = Meter()"),
+        LIST + "def late(losses=losses):\n    return losses\n",
+        LIST + "history = vars()['losses']\n",
+        LIST.replace("losses = []", "losses = []\npairs = enumerate(losses)"),  # which looks at it later
+        LIST.replace("loss.item()", "loss_mask.sum().item()"),  # of what type?
         LIST.replace("losses.append(loss.item())", "losses.append(loss.item())\n    losses.append(0)"),
         LIST.replace("losses.append(loss.item())", "losses.append(model.weight.sum().item())").replace("losses", "w"),
     ],

@@ -242,3 +242,51 @@ def test_a_form_feed_ends_no_line() -> None:
             b()
     """)
     assert made(text, Remove(statement(ast.parse(text), "sync"))) == text.replace("    sync()\n", "")
+
+
+PARTS = "data_set=train_set, batch_size=options.batch_size, shuffle=options.shuffle_it"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"x = Loader({PARTS})\n", f"x = Loader({PARTS},\n           num_workers=4)\n"),
+        (f"x = Loader(ds, {PARTS})\n", f"x = Loader(ds, {PARTS},\n           num_workers=4)\n"),
+        (f"x = [\r\n\tLoader(\r\n\t\t{PARTS}\r\n\t)]\r\n", None),
+        (f"if x:\n    x = Loader(\n        {PARTS}, # all\n    )\n", None),
+        (f"x = Loader({PARTS})\n# {'-' * 110}\n", f"x = Loader({PARTS}, num_workers=4)\n# {'-' * 110}\n"),  # as wide
+    ],
+)
+def test_what_makes_a_line_too_long_gets_its_own(before: str, after: str | None) -> None:
+    text = made(before, SetArguments(call(ast.parse(before), "Loader"), {"num_workers": "4"}))
+    if after is not None:
+        assert text == after
+        return
+    added = next(line for line in text.replace("\r", "").split("\n") if "num_workers" in line)
+    assert added.strip().rstrip(",") == "num_workers=4"
+    assert added.startswith("\t\tn" if "\t" in before else " " * 8 + "n"), "as far in as the others"
+
+
+def test_copies_side_by_side_that_get_too_long_get_a_line_each() -> None:
+    before = "if gpu:\n  images, targets, weights = images.to(device), targets.to(device), weights.to(device)\n"
+    copies = [node for node in ast.walk(ast.parse(before)) if isinstance(node, ast.Call)]
+    after = made(before, *(SetArguments(copy, {"non_blocking": "True"}) for copy in copies))
+    lines = "".join(f"    {name}.to(device, non_blocking=True),\n" for name in ("images", "targets", "weights"))
+    assert after == f"if gpu:\n  images, targets, weights = (\n{lines}  )\n"
+
+
+@pytest.mark.parametrize(
+    "code", ["images, (targets) = images.to(device), (targets.to(device)); x = 1", "a = b, c = {}"]
+)
+def test_copies_that_stand_in_other_ways_stay_in_their_line(code: str) -> None:
+    pair = ", ".join(f"the_images_of_this_batch_{letter}.to(device)" for letter in "abc")
+    before = code.format(f"({pair})") if "{}" in code else code
+    copies = [node for node in ast.walk(ast.parse(before)) if isinstance(node, ast.Call)]
+    after = made(before, *(SetArguments(copy, {"non_blocking": "True"}) for copy in copies))
+    assert after == before.replace("(device)", "(device, non_blocking=True)")
+
+
+def test_an_expression_with_a_comment_of_its_own_is_left_alone() -> None:
+    text = "total += (\n    loss  # of this batch\n    .item()  # read\n)\n"
+    change = Replace(expression(ast.parse(text), "loss.item()"), "loss.detach()")
+    assert refused(text, change) == "a comment stands in it"

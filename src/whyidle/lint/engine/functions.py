@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import last_name, made_by
 from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
-from whyidle.lint.engine.traits import last_name, within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import UNKNOWN, Value, constant
 from whyidle.lint.where import Where
@@ -34,6 +34,9 @@ class Functions(Calls):
         caller, key = self.frame, id(function)
         where = caller.where
         env = self._arguments(definition, args, keywords, owner_value, entry=node is None)
+        rest = function.args.kwarg
+        if rest is not None and node is not None and all(keyword.arg is not None for keyword in node.keywords):
+            env[rest.arg] = env[rest.arg].but(name="keywords")  # these are all that there are
         signature = tuple(
             (name, value.kind, value.place, value.known and str(value.constant)[:20]) for name, value in env.items()
         )
@@ -45,11 +48,13 @@ class Functions(Calls):
             return self.answers.get((key,), UNKNOWN)
         self.contexts[key] = self.contexts.get(key, 0) + 1
         self.visited.add(key)
+        if where.phase == "step" and (key not in self.entered or (where.hot and not self.entered[key].hot)):
+            self.entered[key] = where
         self.running.add(key)
         via = caller.via if node is None else (*caller.via, (caller.module.source, node))
         where = _decorated(function, replace(where, function=definition.qualname))
         self.frame = Frame(
-            definition.module, where, env, definition, definition.owner, _outer(caller, definition), via=via,
+            definition.module, where, env, definition, definition.owner, self.closures.get(key), via=via,
             losses=_names(definition).losses,
         )  # fmt: skip
         self.body(function.body)
@@ -68,6 +73,7 @@ class Functions(Calls):
         body, module = definition.node.body, definition.module
         hot = where.phase == "step" or definition.name == "__init__" or self.traits.trains(body, module)
         hot = hot or knowledge.LOADER_FACTORY.search(definition.name) is not None
+        hot = hot or any(self.traits.trains(one.node.body, module) for one in made_by(definition))
         self.foreign += hot
         return hot and self.foreign <= FOREIGN
 
@@ -128,7 +134,7 @@ class Functions(Calls):
             is_network = self.derives(owner, knowledge.MODULE_BASES)
             made = Value("module" if is_network else "instance", define=owner, fields=fields, name=owner.qualname)
             fields.update(self.class_fields(owner))
-            start = self.method(owner, "__init__")
+            start = self.callees.method(owner, "__init__")
             if start is not None and id(start.node) not in self.running:
                 before = self.frame.where
                 self.frame.where = Where()
@@ -136,19 +142,6 @@ class Functions(Calls):
                 self.frame.where = before
         is_network = self.derives(owner, knowledge.MODULE_BASES)
         return Value("module" if is_network else "instance", define=owner, fields=self.fields[key], name=owner.qualname)
-
-
-def _outer(caller: Frame, definition: Definition) -> Frame | None:
-    """Return the frame that a nested function was defined in, if it still runs."""
-    if "." not in definition.qualname or definition.owner is not None:
-        return None
-    frame: Frame | None = caller
-    parent = definition.qualname.rpartition(".")[0]
-    while frame is not None:
-        if frame.definition is not None and frame.definition.qualname == parent:
-            return frame
-        frame = frame.outer
-    return None
 
 
 def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, where: Where) -> Where:
@@ -173,15 +166,23 @@ class _Names:
     losses: frozenset[str]  # that a backward pass starts from
 
 
+def _takes_loss(call: ast.Call) -> bool:
+    """Say whether a call starts from a loss: `scaler.scale(loss)`, or the step of an optimizer that does it all."""
+    if last_name(call.func) in {"backward", "manual_backward", "scale"}:
+        return True
+    func = call.func
+    return isinstance(func, ast.Attribute) and func.attr == "step" and "optim" in last_name(func.value).lower()
+
+
 def _names(definition: Definition) -> _Names:
     asked, key = definition.module.asked, ("names", id(definition.node))
     if key not in asked:
         uses: dict[str, set[str]] = {}
         losses: set[str] = set()
-        for node in within(definition.node.body):
+        for node in definition.module.within(definition.node.body):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 uses.setdefault(node.value.id, set()).add(node.attr)
-            elif isinstance(node, ast.Call) and last_name(node.func) in {"backward", "manual_backward", "scale"}:
+            elif isinstance(node, ast.Call) and _takes_loss(node):
                 losses.update(one.id for one in node.args[:1] if isinstance(one, ast.Name))
         losses |= {name for name, attributes in uses.items() if "backward" in attributes}
         asked[key] = _Names({name: frozenset(names) for name, names in uses.items()}, frozenset(losses))

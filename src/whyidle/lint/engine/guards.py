@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
-from whyidle.lint.engine.traits import last_name
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.values import Value
 from whyidle.lint.where import Guard, Where, Work
 
@@ -18,8 +19,9 @@ _RANK = re.compile(
     re.IGNORECASE,
 )
 _GPU = re.compile(r"cuda|gpu|device|accel|is_available|mps|xpu|pin_memory", re.IGNORECASE)
+_USES_GPU = re.compile(r"^(use_|with_|has_|on_|args_)?(cuda|gpu|accel|xpu)(_is)?(_available)?$", re.IGNORECASE)
 _RARE = re.compile(
-    r"(^|_)(log|logs|logging|print|printing|save|saving|eval|evaluate|evaluation|valid|validate|validation|checkpoint|"
+    r"(^|_)(log|logs|logging|print|printing|save|saving|displaying|plotting|eval|evaluate|evaluation|valid|validate|validation|checkpoint|"
     r"ckpt|report|flush|display|visuali[sz]e|vis|plot|dump|debug|verbose|profile|profiling|profiler|summary|summarize|"
     r"tick|done|finished|terminated|truncated|best|early|stop|last|first|final|end|overflow|fail|failed|failure|error|"
     r"sample|wandb|tensorboard|interval|freq|every|warn|once|initial|resume|test|inspect|dry_run|benchmark|timing|"
@@ -39,8 +41,10 @@ _PERIOD = re.compile(r"(^|_|\b)(per|every|interval|freq|frequency|period|next|la
 _END = re.compile(r"max|total|stop|end|last|limit|len\(|num_|n_iter|final|until", re.IGNORECASE)
 _CLOCK = re.compile(r"(^|[._])(time|perf_counter|monotonic|elapsed|now|seconds?|minutes?|since|dt)($|[._])", re.I)
 _ENDING = {"exit", "_exit", "quit", "abort"}
-_IN_TRAINING = re.compile(r"(phase|split|mode|stage)\s*==\s*['\"]train")
-_IN_EVALUATION = re.compile(r"(phase|split|mode|stage)\s*==\s*['\"](val|test|eval)")
+# phase == "train", self.mode is Mode.VAL
+_PHASE = r"(phase|split|mode|stage)\s*(==|is)\s*(['\"]|(\w+\.)+)"
+_IN_TRAINING = re.compile(_PHASE + "train", re.IGNORECASE)
+_IN_EVALUATION = re.compile(_PHASE + "(val|test|eval)", re.IGNORECASE)
 _BEST = re.compile(r"best|patience|min_loss|max_acc")
 _TRAINING = re.compile(r"(^|[._])(training|is_train|is_training|train|do_train|train_mode)$", re.IGNORECASE)
 
@@ -83,6 +87,14 @@ Split: TypeAlias = tuple[Condition, Condition]  # what holds where it is true, a
 _EITHER: Split = (ALWAYS, ALWAYS)
 
 
+def asks_for_gpu(test: ast.expr) -> bool:
+    """Say whether a condition asks for a GPU and no more: `if use_cuda:`, `if torch.cuda.is_available():`."""
+    if isinstance(test, ast.Call) and test.args:
+        return False
+    plain = isinstance(test, ast.Name | ast.Attribute | ast.Call)
+    return plain and (ast.unparse(test) == "torch.cuda.is_available()" or bool(_USES_GPU.search(last_name(test))))
+
+
 def ends(body: list[ast.stmt]) -> bool:
     """Say whether a block never reaches its end: it returns, breaks, continues, raises or exits."""
     if not body:
@@ -111,6 +123,20 @@ def makes_once(node: ast.If) -> bool:
     return any(ast.unparse(target) == kept for target in targets)
 
 
+def asks_until_true(node: ast.If) -> bool:
+    """Say whether a condition is asked only until it holds once: `if full or is_full(queue): full = True`."""
+    test = node.test
+    if not (isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and isinstance(test.values[0], ast.Name)):
+        return False
+    return any(
+        isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Constant)
+        and one.value.value is True
+        and any(isinstance(target, ast.Name) and target.id == test.values[0].id for target in one.targets)
+        for one in node.body
+    )
+
+
 def fails(body: list[ast.stmt]) -> bool:
     """Say whether a block ends the program or raises."""
     return bool(body) and (isinstance(body[-1], ast.Raise) or _exits(body))
@@ -119,6 +145,11 @@ def fails(body: list[ast.stmt]) -> bool:
 def _exits(body: list[ast.stmt]) -> bool:
     last = body[-1]
     return isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _ENDING
+
+
+@lru_cache(1024)  # a function is followed several times
+def _spelled(test: ast.expr) -> str:
+    return test.id if isinstance(test, ast.Name) else ast.unparse(test)
 
 
 def split(test: ast.expr, value: Value) -> Split:
@@ -140,7 +171,7 @@ def split(test: ast.expr, value: Value) -> Split:
         return _counted(test, value.every)
     if value.name == "modulo":  # step % 100: zero, and so false, each hundredth time
         return _counted(test, value.every)[::-1]
-    text = test.id if isinstance(test, ast.Name) else ast.unparse(test)
+    text = _spelled(test)
     if _everywhere(text, last_name(test)):
         return _EITHER
     if value.known:
@@ -150,6 +181,7 @@ def split(test: ast.expr, value: Value) -> Split:
     return _unknown(test, value, text)
 
 
+@lru_cache(4096)
 def _everywhere(text: str, name: str) -> bool:
     """Say whether a condition is met by the job that we think of: it has a GPU, several ranks, and is rank 0."""
     return bool(_RANK.search(text) and not _RARE.search(name)) or bool(_GPU.search(text)) or "__name__" in text
@@ -176,7 +208,7 @@ def _several(test: ast.BoolOp, value: Value) -> Split:
 
 
 def _counted(test: ast.expr, every: int) -> Split:
-    if _ACCUMULATION.search(ast.unparse(test)):
+    if _ACCUMULATION.search(_spelled(test)):
         return Condition(update=True), ALWAYS
     return Condition("rare" if every != 1 else "", every), ALWAYS
 

@@ -7,14 +7,18 @@ import re
 from collections.abc import Callable
 
 from whyidle.lint.engine import knowledge
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.guess import named
 from whyidle.lint.engine.parts import Call, output, passed
 from whyidle.lint.engine.state import State
-from whyidle.lint.engine.traits import last_name
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
+_CUDA_TYPE = re.compile(r"^torch\.cuda\.\w*Tensor$")
 _USE_GPU = re.compile(r"^(use_)?(cuda|gpu|accel|mps)$")
-_KEEPS = frozenset("squeeze unsqueeze view reshape flatten expand clone detach contiguous to cuda permute".split())
+_KEEPS = frozenset(
+    "squeeze unsqueeze view view_as reshape reshape_as flatten expand expand_as repeat transpose t permute clone "
+    "detach contiguous to cuda".split()
+)
 _NETWORK_RESULTS = frozenset(
     "forward loss encode decode predict generate logits score embed sample log_prob render_loss get_value "
     "get_action_and_value encode_image encode_text compute_loss training_loss training_losses".split()
@@ -72,11 +76,11 @@ def moved_to(call: Call, tensor: Value) -> Place:
 
 def _of_tensor(call: Call, tensor: Value) -> Value:
     method = call.method
-    if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST or knowledge.COUNTS.search(method):
-        return PLAIN
     moved = _MOVES.get(method)
     if moved is not None:
         return moved(call, tensor)
+    if method in knowledge.READS or method in knowledge.KNOWN_ON_HOST or knowledge.COUNTS.search(method):
+        return PLAIN
     if method.startswith("new_"):
         return tensor.but(is_batch=False, boolean=False)
     result = tensor.but(boolean=method in knowledge.BOOLEAN or (tensor.boolean and method in _KEEPS), items=None)
@@ -86,6 +90,12 @@ def _of_tensor(call: Call, tensor: Value) -> Value:
 
 def _to_device(_: Call, tensor: Value) -> Value:
     return tensor.but(place="device")
+
+
+def _typed(call: Call, tensor: Value) -> Value:
+    if not call.args:
+        return PLAIN  # the name of its type
+    return tensor.but(place="device") if _CUDA_TYPE.search(call.first.name) else tensor
 
 
 def _structure(call: Call, tensor: Value) -> Value:
@@ -99,6 +109,8 @@ _MOVES: dict[str, Callable[[Call, Value], Value]] = {
     "xpu": _to_device,
     "hpu": _to_device,
     "to": lambda call, tensor: tensor.but(place=moved_to(call, tensor)),
+    "type_as": lambda call, tensor: tensor.but(place=call.first.place if call.first.kind == "tensor" else tensor.place),
+    "type": _typed,
     "pin_memory": lambda _, tensor: tensor.but(pinned=True),
     "keys": lambda call, _: PLAIN.but(name=call.method),
     "items": _structure,
@@ -112,7 +124,8 @@ def _of_module(call: Call, network: Value) -> Value:
         moved = method == "cuda" or (method == "to" and moved_to(call, TENSOR) == "device")
         return network.but(place="device") if moved else network
     if method in _PARTS:
-        return Value("plain", name=method, items=(output(network),))
+        part = output(network) if method.endswith(("parameters", "buffers")) else network.but(define=None, fields=None)
+        return Value("plain", name=method, items=(part,))
     if method == "state_dict":
         return Value("plain", name=method)
     if method in _NETWORK_RESULTS or method.endswith("_loss"):
@@ -220,7 +233,11 @@ def _grown(engine: State, call: Call, receiver: Value) -> Value:
 
 def _got(_: State, call: Call, receiver: Value) -> Value | None:
     key = call.first.constant
-    return receiver.fields.get(key, UNKNOWN) if receiver.fields and isinstance(key, str) else None
+    if receiver.fields is None or not isinstance(key, str):
+        return None
+    if receiver.name == "keywords" and key not in receiver.fields:  # **kwargs of a call that spells out all it gives
+        return call.args[1] if len(call.args) > 1 else constant(None)
+    return receiver.fields.get(key, UNKNOWN) if receiver.fields else None
 
 
 def _scaled(_: State, call: Call, receiver: Value) -> Value | None:

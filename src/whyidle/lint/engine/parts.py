@@ -70,4 +70,6 @@ def element(value: Value) -> Value:
     if value.kind == "tensor":
         bare = value.but(items=None, fields=None)
         return Value("plain", items=(PLAIN, bare.but(name=""))) if value.name == "items" else bare
+    if value.kind == "module":  # a ModuleList, a Sequential
+        return value.but(define=None, fields=None)
     return PLAIN if value.fields and value.kind == "plain" else UNKNOWN

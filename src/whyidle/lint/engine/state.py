@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from whyidle.lint.engine.callees import Callees
 from whyidle.lint.engine.traits import Traits
 from whyidle.lint.events import Event
 from whyidle.lint.job import Job, LoaderUse
@@ -43,7 +44,8 @@ class State:
 
     def __init__(self, source: Source, project: Project, see: Callable[[Event, Job], None]) -> None:
         self.project = project
-        self.traits = Traits(project)
+        self.callees = Callees(project)
+        self.traits = Traits(self.callees)
         self.job = Job(source)
         self.see = see
         self.frame: Frame = Frame(project.module(source), Where(), {})
@@ -51,9 +53,11 @@ class State:
         self.answers: dict[tuple[object, ...], Value] = {}
         self.contexts: dict[int, int] = {}
         self.running: set[int] = set()
+        self.entered: dict[int, Where] = {}  # from where functions are called, in the hottest place: by identity
         self.foreign = 0  # functions of other modules that were followed
         self.loaders: dict[int, LoaderUse] = {}
         self.globals: dict[int, Frame] = {}  # of modules, by identity
+        self.closures: dict[int, Frame] = {}  # of functions in functions: where each was defined last
         self.fields: dict[int, dict[str, Value]] = {}  # of classes that nobody constructs in view
 
     def emit(self, event: Event) -> None:

@@ -4,48 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias, cast
 
+from whyidle.lint.engine.callees import Callees, last_name
 from whyidle.lint.engine.knowledge import STEP_METHODS
-from whyidle.lint.project import Definition, Module, Project
+from whyidle.lint.project import Module
 
 _OPTIMIZER = re.compile(r"opt|optim|scaler|engine|trainer|^(d|g)_?step", re.IGNORECASE)
 _NOT_OPTIMIZER = re.compile(r"sched|^lr|env|prof|simul", re.IGNORECASE)
 Parts: TypeAlias = tuple[list[ast.Call], list[ast.For | ast.AsyncFor | ast.While]]
 Question: TypeAlias = Literal["trains", "steps", "loops"]
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
-def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield nodes and all below them, but not what functions and classes defined there hold."""
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, _FUNCTIONS):
-            continue
-        for name in node._fields:  # as ast.iter_child_nodes does, in half its time
-            value = getattr(node, name, None)
-            if isinstance(value, list):
-                stack.extend([one for one in value if isinstance(one, ast.AST)])
-            elif isinstance(value, ast.AST) and value._fields:
-                stack.append(value)
-
-
-def last_name(node: ast.expr) -> str:
-    """Return the last part of a dotted name: `self.optimizer` is "optimizer"; of `x[0]` and calls that of what is."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Subscript):
-        return last_name(node.value)
-    if isinstance(node, ast.Call):
-        return last_name(node.func)
-    return ""
 
 
 def is_backward(call: ast.Call) -> bool:
@@ -73,8 +44,8 @@ def is_optimizer_step(call: ast.Call) -> bool:
 class Traits:
     """Answers what trains, for blocks of a project: the body of a loop, a function, a module. Each is asked once."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, callees: Callees) -> None:
+        self._callees = callees
         self._open: set[tuple[Question, int]] = set()  # questions that are being answered
         self._circular = False  # one of these was asked again meanwhile
         self._again = 0
@@ -131,7 +102,7 @@ class Traits:
         )
 
     def _in_callee(self, question: Question, call: ast.Call, module: Module) -> bool:
-        callees = self.callees(call, module)
+        callees = self._callees.of(call, module)
         if question == "trains" and isinstance(call.func, ast.Attribute) and call.func.attr in STEP_METHODS:
             elsewhere = not callees or last_name(call.func.value) != "self"
             if elsewhere:
@@ -142,41 +113,12 @@ class Traits:
         """Return the calls and the loops in a block, at whatever depth."""
         key = ("parts", id(block))
         if key not in module.asked:
-            nodes = list(within(block))
+            nodes = module.within(block)
             module.asked[key] = (
                 [node for node in nodes if isinstance(node, ast.Call)],
                 [node for node in nodes if isinstance(node, _LOOPS)],
             )
         return cast("Parts", module.asked[key])
 
-    def callees(self, call: ast.Call, module: Module) -> tuple[Definition, ...]:
-        """Return the functions of the project that a call may mean, by its name."""
-        key = ("callees", id(call))
-        if key not in module.asked:
-            meant = tuple(self._meant(call.func, module))
-            names = [one for one in call.args if isinstance(one, ast.Name)]  # timer(train_step), step(closure)
-            meant += tuple(found for name in names for found in self._meant(name, module))
-            module.asked[key] = meant
-        return cast("tuple[Definition, ...]", module.asked[key])
-
-    def _meant(self, function: ast.expr, module: Module) -> Iterator[Definition]:
-        if isinstance(function, ast.Name):
-            found = self._project.member(module, function.id)
-            if isinstance(found, Definition) and found.kind == "function":
-                yield found
-            elif found is None:
-                yield from (one for one in module.functions if one.name == function.id and one.owner is None)
-        elif isinstance(function, ast.Attribute):
-            base = function.value
-            if isinstance(base, ast.Name) and base.id in module.imports:
-                found = self._project.find(f"{module.imports[base.id]}.{function.attr}", module)
-                if isinstance(found, Definition) and found.kind == "function":
-                    yield found
-            elif isinstance(base, ast.Name) and base.id == "self":
-                yield from module.by_method(function.attr)[:2]
-            elif function.attr not in _COMMON:
-                yield from module.by_method(function.attr)[:1]
-
 
 _MOST = 2000  # answers that are sought again because of circles
-_COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything

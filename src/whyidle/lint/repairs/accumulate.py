@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from whyidle.lint.repair import Change, Insert, Repair, Replace
-from whyidle.lint.repairs.mentions import Mention, mentions, path_to, places_before, scope_of
+from whyidle.lint.repairs.mentions import Mention, mentions, path_to, places_before, scope_of, stays_unread
+from whyidle.lint.repairs.numbers import is_number
 from whyidle.lint.source import Source
 
 _EQUAL = "the sum is kept on the GPU in float64 and is the same number"
@@ -21,7 +22,12 @@ _COUNTED = "the count is kept on the GPU and is the same number"
 _ROUNDED = "the sum is kept on the GPU in float32: it differs from the sixth digit on"
 _ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
 _NO_FLOAT64 = re.compile(r"\bmps\b")
-_ANY_DEVICE = re.compile(r"\b(accelerate|accelerator|lightning|fabric)\b")  # may choose one without float64
+# May choose one without float64; so may who starts the program.
+_ANY_DEVICE = re.compile(r"\b(accelerate|accelerator|lightning|fabric|directml|hpu)\b|[\"']--?device[\"']")
+# Inside of inference mode a tensor cannot be added to outside; these never change how a line runs.
+_ALWAYS_INFERENCE = re.compile(r"^[ \t]*(@|with )(torch\.)?inference_mode(\(\))?:?[ \t]*(#.*)?$", re.MULTILINE)
+_NO_FRACTION = re.compile(r"mask|count|num|token|correct|\bn_|ids|index|label")
+_COPIES = {"item", "cpu", "numpy", "tolist"}
 _COMPARISONS = {"eq", "ne", "gt", "ge", "lt", "le", "equal", "isin"}
 
 
@@ -45,10 +51,13 @@ def accumulated(read: ast.expr, source: Source) -> Repair | None:
         return None
     shown = [use for use in uses if _is_read(use) and use not in sums]
     kind = _kind([use for use in uses if use not in sums], sums)
-    places = places_before(shown, sums)
+    stored = [use for use in uses if isinstance(use.node.ctx, ast.Store) and use not in sums]
+    places = places_before(shown, sums, stored)
     if len({ast.dump(node) for node in _reads(sums)}) > 1:  # of the others nobody said that they are tensors
         return None
-    if kind is None or places is None or ("inference_mode" in source.text and len(sums) > 1):
+    if kind is None or places is None or not _may_add(source, sums):
+        return None
+    if source.cells and stays_unread(sums, places):
         return None
     known = "cuda" in source.text and not _ANY_DEVICE.search(source.text)
     exact = kind == "int" or not _NO_FLOAT64.search(source.text)
@@ -64,23 +73,30 @@ def _note(sums: Sequence[Mention], kind: str, exact: bool) -> str:
     return (_DIVIDED if divided else _EQUAL) if exact else _ROUNDED
 
 
+def _may_add(source: Source, sums: Sequence[Mention]) -> bool:
+    """Say whether all of the additions are made in inference mode, or none."""
+    if "inference_mode" not in source.text:
+        return True
+    return len(sums) == 1 and "inference_mode" not in _ALWAYS_INFERENCE.sub("", source.text)
+
+
 def _is_sum(statement: ast.stmt, use: Mention) -> bool:
     """Say whether it is `total += loss.item()`, or that times or over a number."""
     return (
         isinstance(statement, ast.AugAssign)
         and isinstance(statement.op, ast.Add)
         and statement.target is use.node
-        and _read_in(statement.value) is not None
+        and _read_in(statement.value, use.path[0]) is not None
     )
 
 
-def _read_in(value: ast.expr) -> ast.Call | None:
+def _read_in(value: ast.expr, scope: ast.AST) -> ast.Call | None:
     """Return the read in what is added, if that is the read alone or the read times or over a number."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult | ast.Div):
-        if _is_number(value.right):
-            return _read_in(value.left)
-        if isinstance(value.op, ast.Mult) and _is_number(value.left):
-            return _read_in(value.right)
+        if is_number(value.right, scope):
+            return _read_in(value.left, scope)
+        if isinstance(value.op, ast.Mult) and is_number(value.left, scope):
+            return _read_in(value.right, scope)
         return None
     return value if isinstance(value, ast.Call) and tensor_of(value) is not None else None
 
@@ -88,35 +104,28 @@ def _read_in(value: ast.expr) -> ast.Call | None:
 def _reads(sums: Sequence[Mention]) -> Iterator[ast.Call]:
     for use in sums:
         assert isinstance(use.statement, ast.AugAssign)
-        read = _read_in(use.statement.value)
+        read = _read_in(use.statement.value, use.path[0])
         assert read is not None
         yield read
 
 
 def tensor_of(read: ast.Call) -> ast.expr | None:
-    """Return the tensor that is read: of `loss.item()` or `float(loss)`, `loss`."""
+    """Return the tensor that is read: of `loss.item()`, `float(loss)` or `float(loss.cpu())`, `loss`."""
     if isinstance(read.func, ast.Attribute) and read.func.attr == "item" and not read.args and not read.keywords:
-        return read.func.value
+        return _copied(read)
     if isinstance(read.func, ast.Name) and read.func.id in {"float", "int"} and len(read.args) == 1:
-        return read.args[0] if read.func.id == "float" or is_count(read.args[0]) else None
+        tensor = _copied(read.args[0])
+        return tensor if read.func.id == "float" or is_count(tensor) else None
     return None
 
 
-def _is_number(node: ast.expr) -> bool:
-    """Say whether it is a number of Python's own: a literal, a length, a size, a name that says so."""
-    match node:
-        case ast.Constant(value=int() | float()):
-            return True
-        case ast.Call(func=ast.Name(id="len")) | ast.Call(func=ast.Attribute(attr="size" | "numel" | "dim")):
-            return True
-        case ast.Subscript(value=ast.Attribute(attr="shape")):
-            return True
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return any(
-                part in name.lower() for part in ("batch", "size", "accum", "steps", "n_", "num", "len", "world")
-            )
-        case _:
-            return False
+def _copied(value: ast.expr) -> ast.expr:
+    """Return what was there before it was copied to the host."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _COPIES:
+        if value.args or value.keywords:
+            break
+        value = value.func.value
+    return value
 
 
 def _starts_plain(uses: Sequence[Mention], sums: Sequence[Mention]) -> bool:
@@ -149,8 +158,8 @@ def _stored(use: Mention, *, is_late: bool = False) -> object:
             pass
         case _:
             return None
-    is_number = _is_number(value) or (is_late and isinstance(value, ast.Name | ast.Attribute))
-    return 0 if divided == use.node.id and is_number else None
+    plain = is_number(value, use.path[0]) or (is_late and isinstance(value, ast.Name | ast.Attribute))
+    return 0 if divided == use.node.id and plain else None
 
 
 def _is_read(use: Mention) -> bool:
@@ -162,10 +171,16 @@ def _kind(others: Sequence[Mention], sums: Sequence[Mention]) -> str | None:
     tensors = [tensor for read in _reads(sums) if (tensor := tensor_of(read)) is not None]
     if any(isinstance(use.node.ctx, ast.Store) and isinstance(_stored(use), float) for use in others):
         return "float"
-    if all("loss" in (use.node.id + ast.unparse(tensor)).lower() for use, tensor in zip(sums, tensors, strict=True)):
+    if all(is_fraction(use.node.id, tensor) for use, tensor in zip(sums, tensors, strict=True)):
         return "float"
     plain = all(isinstance(use.statement, ast.AugAssign) and use.statement.value in set(_reads([use])) for use in sums)
     return "int" if plain and all(is_count(tensor) for tensor in tensors) else None
+
+
+def is_fraction(name: str, tensor: ast.expr) -> bool:
+    """Say whether a tensor holds a number with a fraction, by the names that it has: a loss does."""
+    spelled = f"{name} {ast.unparse(tensor)}".lower()
+    return "loss" in spelled and not is_count(tensor) and not _NO_FRACTION.search(spelled.partition("(")[0])
 
 
 def is_count(tensor: ast.expr) -> bool:
@@ -198,7 +213,7 @@ def _kept(read: ast.Call, source: Source, kind: str, exact: bool) -> str:
 
 def spelled(tensor: ast.expr, source: Source) -> str:
     """Return the code of an expression as it stands there, ready to be followed by a method."""
-    code = ast.get_source_segment(source.text, tensor) or ast.unparse(tensor)
+    code = source.code(tensor) or ast.unparse(tensor)
     return code if isinstance(tensor, _ATOMS) else f"({code})"
 
 

@@ -19,13 +19,17 @@ _TYPES = {
 }  # fmt: skip
 
 
-def on_device(move: ast.Call) -> Repair | None:
+def on_device(move: ast.Call, text: str) -> Repair | None:
     """Return the repair of `torch.zeros(n).to(device)`, which becomes `torch.zeros(n, device=device)`.
 
     Random numbers of the GPU come from another generator than those of the CPU, so that is not safe. A tensor of Python
     data is copied wherever it is made: of a single number, `torch.full` makes one without a copy.
+
+    Args:
+        move: the call that moves it.
+        text: the file, whose spelling is kept.
     """
-    device = _device(move)
+    device = _device(move, text)
     if device is None or not isinstance(move.func, ast.Attribute):
         return None
     made = _factory(move.func.value)
@@ -33,41 +37,35 @@ def on_device(move: ast.Call) -> Repair | None:
         word.arg in {"device", "pin_memory", "out", "generator", "requires_grad"} for word in made.keywords
     ):
         return None
-    if move.lineno != move.end_lineno:  # whose comments would be lost
+    whole, start = _code(move.func.value, text), _code(made, text)
+    if move.lineno != move.end_lineno or not whole.startswith(start):  # comments would be lost, or brackets
         return None
     name = made.func.attr if isinstance(made.func, ast.Attribute) else ""
     if name in {"tensor", "as_tensor"}:
-        number = _filled(made, device)
-        return None if number is None else Repair((Replace(move, _instead(move.func.value, made, number)),), safe=True)
-    word = ast.keyword("device", ast.parse(device, mode="eval").body)
-    there = ast.Call(made.func, made.args, [*made.keywords, word])
-    change = Replace(move, _instead(move.func.value, made, there))
+        number = _filled(made, device, text)
+        change = Replace(move, f"{number}{whole[len(start) :]}")
+        return None if number is None else Repair((change,), safe=True)
+    change = Replace(move, f"{start[:-1].rstrip().removesuffix(',')}, device={device}){whole[len(start) :]}")
     if name in _RANDOM:
         return Repair((change,), safe=False, note="random numbers come from the GPU's generator: others than before")
     exact = name != "arange" or _counts(made)
     return Repair((change,), safe=exact, note="" if exact else "numbers with a fraction may differ in their last digit")
 
 
-def _instead(whole: ast.expr, made: ast.Call, other: ast.Call) -> str:
-    """Return the code of an expression in which another call stands for the one that makes the tensor."""
-    if whole is made:
-        return _spelled(other)
-    assert isinstance(whole, ast.Call)
-    assert isinstance(whole.func, ast.Attribute)
-    rest = ast.Call(ast.Name("_"), whole.args, whole.keywords)
-    return f"{_instead(whole.func.value, made, other)}.{whole.func.attr}{_spelled(rest)[1:]}"
-
-
-def filled(made: ast.Call) -> Repair | None:
+def filled(made: ast.Call, text: str) -> Repair | None:
     """Return the repair of `torch.tensor(0.5, device=device)`, which copies a number, for one that does not."""
     device = next((word.value for word in made.keywords if word.arg == "device"), None)
     if device is None or _factory(made) is None:
         return None
-    number = _filled(made, ast.unparse(device))
-    return None if number is None else Repair((Replace(made, _spelled(number)),), safe=True)
+    number = _filled(made, _code(device, text), text)
+    return None if number is None else Repair((Replace(made, number),), safe=True)
 
 
-def _filled(made: ast.Call, device: str) -> ast.Call | None:
+def _code(node: ast.expr, text: str) -> str:
+    return ast.get_source_segment(text, node) or ast.unparse(node)
+
+
+def _filled(made: ast.Call, device: str, text: str) -> str | None:
     """Return what makes a tensor of one number without a copy; None where it holds more, or who knows what."""
     assert isinstance(made.func, ast.Attribute)
     if made.func.attr not in {"tensor", "as_tensor"} or len(made.args) != 1 or not _is_literal(made.args[0]):
@@ -75,8 +73,9 @@ def _filled(made: ast.Call, device: str) -> ast.Call | None:
     others = [word for word in made.keywords if word.arg != "device"]
     if any(word.arg not in {"dtype", "requires_grad"} for word in others):
         return None
-    words = [*others, ast.keyword("device", ast.parse(device, mode="eval").body)]
-    return ast.Call(ast.Attribute(made.func.value, "full"), [ast.Tuple([], ast.Load()), made.args[0]], words)
+    words = [f"{word.arg}={_code(word.value, text)}" for word in others]
+    arguments = ", ".join(["()", _code(made.args[0], text), *words, f"device={device}"])
+    return f"{_code(made.func.value, text)}.full({arguments})"
 
 
 def _is_literal(node: ast.expr) -> bool:
@@ -98,25 +97,24 @@ def _factory(made: ast.expr) -> ast.Call | None:
     return None
 
 
-def _device(move: ast.Call) -> str | None:
-    """Return the code of the device that a tensor is moved to; None where it is moved to something else as well."""
+def _device(move: ast.Call, text: str) -> str | None:
+    """Return the code of the device that a tensor is moved to; None where it is moved to something else as well.
+
+    `.cuda(None)` moves to the current GPU, where `device=None` would stay on the CPU.
+    """
     others = [word for word in move.keywords if word.arg not in {"device", "non_blocking"}]
     if others or not isinstance(move.func, ast.Attribute) or len(move.args) > 1:
         return None
     given = [*move.args, *(word.value for word in move.keywords if word.arg == "device")]
     if move.func.attr == "cuda":
-        return ast.unparse(given[0]) if given else '"cuda"'
+        if not given:
+            return '"cuda"'
+        return _code(given[0], text) if isinstance(given[0], ast.Constant) and given[0].value is not None else None
     if move.func.attr != "to" or len(given) != 1 or isinstance(given[0], ast.Starred):
         return None
     target = given[0]
-    is_type = isinstance(target, ast.Attribute) and (target.attr in _TYPES or target.attr == "dtype")
-    return None if is_type else _spelled(target)
-
-
-def _spelled(node: ast.expr) -> str:
-    """Return the code of an expression, with double quotes around a text, as most people write it."""
-    code = ast.unparse(node)
-    return code.replace("'", '"') if '"' not in code and "\\" not in code else code
+    is_type = isinstance(target, ast.Attribute) and (target.attr in _TYPES or target.attr.endswith("dtype"))
+    return None if is_type else _code(target, text)
 
 
 def _counts(made: ast.Call) -> bool:

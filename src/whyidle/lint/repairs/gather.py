@@ -10,13 +10,13 @@ import ast
 from collections.abc import Sequence
 
 from whyidle.lint.repair import Change, Insert, Repair, Replace
-from whyidle.lint.repairs.accumulate import detached, is_count, spelled, tensor_of
-from whyidle.lint.repairs.mentions import Mention, mentions, path_to, places_before, scope_of
+from whyidle.lint.repairs.accumulate import detached, is_count, is_fraction, spelled, tensor_of
+from whyidle.lint.repairs.mentions import Mention, mentions, path_to, places_before, scope_of, stays_unread
 from whyidle.lint.source import Source
 
 _NOTE = "the numbers are the same, and are read when the list is used; until then each takes 512 bytes of the GPU"
 # Functions that look at a list and do not keep it.
-_LOOK = {"sum", "min", "max", "sorted", "print", "str", "list", "tuple", "enumerate", "zip"}
+_LOOK = {"sum", "min", "max", "sorted", "print", "str", "list", "tuple"}
 _LOOK_IN = {"np", "numpy", "statistics", "plt", "math", "torch", "pd", "json"}
 
 
@@ -39,12 +39,15 @@ def gathered(read: ast.expr, source: Source) -> Repair | None:
     uses = mentions(scope_of(path), name) or []
     filled = [use for use in uses if _method(use) == "append"]
     kind = "int" if is_count(tensor) else "float"
-    if kind == "float" and "loss" not in (name + ast.unparse(tensor)).lower():  # of what type is it?
+    if kind == "float" and not is_fraction(name, tensor):
         return None
     if not all(use.loops and _appended(use) == ast.dump(read) for use in filled):
         return None
-    places = places_before([use for use in uses if not _is_plain(use)], filled)
-    if not filled or places is None or not all(_is_understood(use) for use in uses):
+    made = [use for use in uses if isinstance(use.node.ctx, ast.Store)]
+    places = places_before([use for use in uses if not _is_plain(use)], filled, made)
+    if not filled or places is None or (source.cells and stays_unread(filled, places)):
+        return None
+    if not all(_is_understood(use) for use in uses):
         return None
     kept = spelled(tensor, source) if kind == "int" else f"{detached(spelled(tensor, source))}.clone()"
     changes: list[Change] = [Replace(node, kept) for node in _reads(filled)]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_BY_ANY_NAME = {"locals", "globals", "eval", "exec"}  # `vars()` as well, but not `vars(args)`
+_PERHAPS = (ast.IfExp, ast.BoolOp, ast.Compare, ast.Assert, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Loop = ast.For | ast.AsyncFor | ast.While
 
 
@@ -34,14 +36,28 @@ class Mention:
         return tuple(one for one, next_ in pairwise(self.path) if isinstance(one, Loop) and next_ in one.body)
 
     def is_counted(self, loop: ast.AST) -> bool:
-        """Say whether, within a loop, it stands behind a test of a counter: `if step % 100 == 0:`."""
+        """Say whether, within a loop, it stands behind a test of a counter: `if step % 100 == 0:`.
+
+        A test behind which the optimizer steps is no such one: gradients are added up over a few batches.
+        """
         inside = self.path[self.path.index(loop) :]
         return any(
             isinstance(one, ast.If)
             and next_ in one.body
             and any(isinstance(part, ast.Mod) for part in ast.walk(one.test))
+            and not any(isinstance(part, ast.Attribute) and part.attr == "step" for part in ast.walk(one))
             for one, next_ in pairwise(inside)
         )
+
+    @property
+    def is_certain(self) -> bool:
+        """Say whether its statement always comes to it."""
+        return not any(isinstance(node, _PERHAPS) for node in self.path[self.path.index(self.statement) :])
+
+    def follows(self, other: Mention) -> bool:
+        """Say whether the other one's statement was always run before."""
+        block, place = next(other.blocks())
+        return any(one is block and place < here for one, here in self.blocks())
 
     def blocks(self) -> Iterator[tuple[list[ast.stmt], int]]:
         """Yield the blocks that it stands in, the innermost first, and the place of its statement in each."""
@@ -85,7 +101,7 @@ def mentions(scope: ast.AST, name: str) -> list[Mention] | None:
     while waiting:
         path = waiting.pop()
         node = path[-1]
-        if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
+        if (isinstance(node, ast.Global | ast.Nonlocal) and name in node.names) or _sees_all(node):
             return None
         if isinstance(node, _SCOPES) and node is not scope:
             if _reads_outer(node, name):
@@ -104,22 +120,41 @@ def _parameters(arguments: ast.arguments) -> set[str]:
     return {one.arg for one in every if one is not None}
 
 
+def _sees_all(node: ast.AST) -> bool:
+    """Say whether it is a call by which code gets at names that are not spelled out."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    return node.func.id in _BY_ANY_NAME or (node.func.id == "vars" and not node.args)
+
+
 def _reads_outer(inner: ast.AST, name: str) -> bool:
-    """Say whether code within a scope may use its name: it does so, and binds no name of its own like it."""
+    """Say whether code within a scope may use its name: it does so, and binds no name of its own like it.
+
+    Defaults, decorators and base classes are evaluated outside.
+    """
+    if any(map(_sees_all, ast.walk(inner))):
+        return True
     inside = [node for node in ast.walk(inner) if isinstance(node, ast.Name) and node.id == name]
     shared = any(isinstance(node, ast.Global | ast.Nonlocal) and name in node.names for node in ast.walk(inner))
+    body = inner.body if isinstance(inner, _SCOPES) else []
+    within = {id(node) for part in (body if isinstance(body, list) else [body]) for node in ast.walk(part)}
+    if shared or any(id(node) not in within for node in inside):
+        return True
     arguments = getattr(inner, "args", None)
     own = isinstance(arguments, ast.arguments) and name in _parameters(arguments)
     own = own or (not isinstance(inner, ast.ClassDef) and any(isinstance(node.ctx, ast.Store) for node in inside))
-    return shared or (bool(inside) and not own)
+    return bool(inside) and not own
 
 
-def places_before(shown: Sequence[Mention], changed: Sequence[Mention]) -> list[ast.stmt] | None:
+def places_before(
+    shown: Sequence[Mention], changed: Sequence[Mention], stored: Sequence[Mention]
+) -> list[ast.stmt] | None:
     """Return the statements before which a value has to be read; None where that is in each step, or unclear.
 
     Args:
         shown: uses of its name that need it.
         changed: uses in loops, in which it changes.
+        stored: where the name gets its first value. A use that is not certain may come before there is one.
     """
     done: list[tuple[list[ast.stmt], int, Mention]] = []
     for use in shown:
@@ -128,11 +163,23 @@ def places_before(shown: Sequence[Mention], changed: Sequence[Mention]) -> list[
                 return None
         if any(_covers(one, use, changed) for one in done):
             continue
+        if not use.is_certain and not any(use.follows(store) for store in stored):
+            return None
         block, place = next(use.blocks())
         if isinstance(block[place], ast.While) or _is_elif(use):
             return None
         done.append((block, place, use))
     return [block[place] for block, place, _ in done]
+
+
+def stays_unread(changed: Sequence[Mention], places: Sequence[ast.stmt]) -> bool:
+    """Say whether a name of a module may end as what was not read: in a notebook the next cell may be one to come."""
+    for each in changed:
+        body = getattr(each.path[0], "body", [])
+        last = max((place for block, place in each.blocks() if block is body), default=len(body))
+        if not any(one is place for place in places for one in body[last + 1 :]):
+            return isinstance(each.path[0], ast.Module)
+    return False
 
 
 def _covers(done: tuple[list[ast.stmt], int, Mention], use: Mention, changed: Sequence[Mention]) -> bool:

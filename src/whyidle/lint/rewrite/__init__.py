@@ -10,6 +10,7 @@ from whyidle.lint.repair import Change, Import, Insert, Remove, Repair, Replace,
 from whyidle.lint.rewrite.arguments import arguments_set
 from whyidle.lint.rewrite.expressions import replaced
 from whyidle.lint.rewrite.imports import imported
+from whyidle.lint.rewrite.layout import tuples_laid_out
 from whyidle.lint.rewrite.places import Refused, Text, parsed
 from whyidle.lint.rewrite.splice import Splice, free, spliced
 from whyidle.lint.rewrite.statements import inserted, removed, wrapped
@@ -36,6 +37,7 @@ def rewrite(text: str, repairs: Sequence[Repair]) -> Rewritten:
     for repair in repairs:
         try:
             new = [splice for change in repair.changes for splice in _splices(known, change)]
+            new += tuples_laid_out(known, new)
         except Refused as refused:
             skipped.append((repair, str(refused)))
             continue

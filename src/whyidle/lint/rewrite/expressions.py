@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 
 from whyidle.lint.repair import Replace
 from whyidle.lint.rewrite.places import Refused, Text
@@ -23,10 +25,20 @@ def replaced(text: Text, change: Replace) -> Splice:
         new = ast.parse(f"({change.code})", mode="eval").body
     except SyntaxError:
         raise Refused("what should stand there is no expression") from None
+    if _comments(text.text[start:end]) - _comments(change.code):
+        raise Refused("a comment stands in it")
     bare = isinstance(new, _ATOMS) or (not isinstance(new, _LOOSE) and _alone(text, change.node))
     if isinstance(new, ast.Constant) and not isinstance(text.parent(change.node), ast.Attribute):
         bare = True
     return narrowed(start, text.text[start:end], change.code if bare else f"({change.code})")
+
+
+def _comments(code: str) -> set[str]:
+    """Return the comments in an expression."""
+    if "#" not in code:
+        return set()
+    tokens = tokenize.generate_tokens(io.StringIO(f"({code}\n)").readline)
+    return {token.string for token in tokens if token.type == tokenize.COMMENT}
 
 
 def _alone(text: Text, node: ast.expr) -> bool:

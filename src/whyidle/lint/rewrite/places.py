@@ -8,6 +8,7 @@ import warnings
 from functools import cached_property
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+SHORTEST, LONGEST = 88, 120  # characters: what black makes, and the most that is usual
 _AFTER = re.compile(r"[ \t\f]*(#.*)?")
 
 
@@ -28,6 +29,12 @@ class Text:
         """How its lines end; the first decides."""
         end = _LINE_END.search(self.text)
         return end[0] if end else "\n"
+
+    @cached_property
+    def width(self) -> int:
+        """How long a line of code may get: as long as the file's own are, within what is usual."""
+        lengths = (len(line) for line in _LINE_END.split(self.text))
+        return max((length for length in lengths if SHORTEST <= length <= LONGEST), default=SHORTEST)
 
     @cached_property
     def _nodes(self) -> dict[tuple[object, ...], tuple[ast.AST, ast.AST, list[ast.stmt]]]:

@@ -12,6 +12,8 @@ from whyidle.lint.repair import Repair, SetArguments
 
 _CAPTURED = re.compile(r"CUDAGraph|cuda\.graph\(|make_graphed_callables")
 _READS_GRADIENTS = re.compile(r"\.grad\b(?!\s*=[^=])")
+# Parameters that may get a gradient in some steps only: with zeros, momentum and weight decay still move them.
+_MAY_HAVE_NONE = re.compile(r"ModuleList|ModuleDict|requires_grad|find_unused|[Ee]xpert|layer_?drop")
 
 
 class ZeroGradFill(Check):
@@ -32,6 +34,7 @@ class ZeroGradFill(Check):
 
     cost = "launch"
     sees = (Called,)
+    calls = frozenset({"zero_grad"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name.rpartition(".")[2] != "zero_grad" or job.gpu == "no":
@@ -57,7 +60,7 @@ class ZeroGradFill(Check):
             risk="gradients are None afterwards; the optimizer leaves out parameters that got none in a step",
             repair=Repair(
                 (SetArguments(event.node, {}, drop=("set_to_none",)),),
-                safe=not _READS_GRADIENTS.search(event.source.text),
+                safe=not _READS_GRADIENTS.search(event.source.text) and not _MAY_HAVE_NONE.search(event.source.text),
                 note="gradients are None after it; a parameter without a gradient in a step is left as it is",
             )
             if literal

@@ -46,7 +46,7 @@ class NetSocket(Check):
             change=f"# without {event.name.rpartition('.')[2]}; NCCL_DEBUG=INFO tells which network it uses",
             effort="setting",
             risk="jobs hang where the fast network is set up wrongly",
-            repair=Repair((Remove(event.statement),), safe=False),
+            repair=Repair((Remove(event.statement),), safe=False, note="NCCL chooses the network"),
         )
 
     cases = (

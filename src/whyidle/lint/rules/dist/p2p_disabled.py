@@ -46,7 +46,7 @@ class P2pDisabled(Check):
             change=f"# without {event.name.rpartition('.')[2]}; nvidia-smi topo -p2p r shows what the machine can do",
             effort="setting",
             risk="jobs hang on machines where peer-to-peer copies do not work",
-            repair=Repair((Remove(event.statement),), safe=False),
+            repair=Repair((Remove(event.statement),), safe=False, note="GPUs copy to each other directly"),
         )
 
     cases = (

@@ -17,6 +17,7 @@ ARGUMENTS = {
     "Seq2SeqTrainingArguments": "ddp_find_unused_parameters",
 }
 ON = "find_unused_parameters_true"  # "ddp_find_unused_parameters_true" is what Lightning calls it
+_NOTE = "DDP raises an error in the second step if some parameters get no gradient"
 
 
 class UnusedParameters(Check):
@@ -37,6 +38,7 @@ class UnusedParameters(Check):
 
     cost = "network"
     sees = (Called,)
+    calls = frozenset({*ARGUMENTS, "Trainer", "Fabric"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         assert isinstance(event, Called)
@@ -50,13 +52,13 @@ class UnusedParameters(Check):
             searches = spelled and value is not None and value.known and value.constant is True
             if searches and not (static is not None and static.constant is not False):
                 change = SetArguments(event.node, {argument: "False"})
-                yield self._hit(event, f"{argument}=False", Repair((change,), safe=False))
+                yield self._hit(event, f"{argument}=False", Repair((change,), safe=False, note=_NOTE))
         elif last in {"Trainer", "Fabric"}:
             strategy = event.keywords.get("strategy")
             if strategy is not None and isinstance(strategy.constant, str) and strategy.constant.endswith(ON):
                 plain = strategy.constant.removesuffix(ON).rstrip("_")
                 change = SetArguments(event.node, {"strategy": f'"{plain}"'})
-                yield self._hit(event, f'strategy="{plain}"', Repair((change,), safe=False))
+                yield self._hit(event, f'strategy="{plain}"', Repair((change,), safe=False, note=_NOTE))
 
     def _hit(self, event: Called, change: str, repair: Repair) -> Hit:
         return Hit(
@@ -68,7 +70,7 @@ class UnusedParameters(Check):
             title="leave the search out if every parameter gets a gradient",
             change=f"{ast.unparse(event.node.func)}(..., {change})  # or static_graph=True",
             effort="argument",
-            risk="DDP raises an error in the second step if some parameters get no gradient",
+            risk=_NOTE,
             repair=repair,
         )
 

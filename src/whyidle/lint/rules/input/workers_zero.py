@@ -62,7 +62,7 @@ class WorkersZero(Check):
             confidence,
             source=workers.source,
             title=f"load in {self.workers} worker processes",
-            change=f"num_workers={self.workers}, persistent_workers=True",
+            change=f"DataLoader(..., num_workers={self.workers}, persistent_workers=True)",
             effort="argument",
             risk="spawned workers (Windows, macOS) need a dataset that can be pickled and a guarded main",
             repair=self._repair(use, workers),

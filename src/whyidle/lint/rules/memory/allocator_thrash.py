@@ -35,6 +35,7 @@ class AllocatorThrash(Check):
 
     cost = "drain"
     sees = (Called,)
+    calls = frozenset({"empty_cache"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name not in _EMPTIES or job.gpu == "no":
@@ -50,7 +51,7 @@ class AllocatorThrash(Check):
             event.source,
             title="call it once per epoch, or not at all",
             change=f"# without {ast.unparse(event.node)} in the loop; if memory is in fragments:\n"
-            "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+            "# export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
             risk="more memory stays reserved; other programs on this GPU have less",
             repair=None if event.used else Repair((Remove(event.statement),), safe=False, note="memory stays reserved"),
         )

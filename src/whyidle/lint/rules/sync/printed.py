@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.events import Called, Event, Shown
 from whyidle.lint.job import Job
 from whyidle.lint.rules.sync import later
@@ -48,6 +48,7 @@ class Printed(Check):
     rule = "sync.scalar_read"
     cost = "drain"
     sees = (Shown, Called)
+    calls = ends(_METHODS | _FUNCTIONS)
 
     def __init__(self) -> None:
         self._told: set[int] = set()
@@ -61,8 +62,10 @@ class Printed(Check):
             return  # a warning about bad values, most likely
         if value.name == "metric":
             return  # told of by sync.logging_metrics and pause.evaluation
-        if not value.has_device_tensor or id(event.statement) in self._told or over_parameters(event, job):
+        if not value.has_device_tensor or id(event.statement) in self._told:
             return
+        if isinstance(event, Shown) and over_parameters(event, job):
+            return  # told of by sync.grad_clip
         does = f"{how} {quoted(tensor)} back from the GPU"
         sure = certainty(value, job)
         for hit in drains(event, job, does, later.seldom(event), sure=sure, seldom=True):
