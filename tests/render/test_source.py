@@ -181,3 +181,9 @@ def full(finding: Finding) -> str:
     """Return a report on it without its headline."""
     report = replace(linted.linted(), findings=(finding,))
     return render(report, width=100, everything=True).split("\n", 1)[1]
+
+
+def test_what_a_run_leaves_open_is_told() -> None:
+    finding = replace(linted.READ, seen="the run that was recorded used no GPU")
+    report = replace(linted.linted(), findings=(finding,))
+    assert "seen    the run that was recorded used no GPU\n" in render(report, width=100)

@@ -95,7 +95,8 @@ def against(found: Report, weighed_: Sequence[Finding], run: Report) -> Report:
     kept.sort(key=lambda one: (one.evidence != "confirmed", ORDER.index(one.severity), -(one.lost_share or 0.0)))
     sure = sum(one.evidence == "confirmed" for one in kept)
     of_them = "1 finding" if len(weighed_) == 1 else f"{len(weighed_):,} findings"
-    said = f"Of {of_them} the run confirms {sure:,} and clears {len(clear):,}." if weighed_ else ""
+    counts = f"confirms {sure or 'none'} and clears {len(clear) or 'none'}"
+    said = f"Of {of_them} the run {counts if sure or clear else 'confirms and clears none'}." if weighed_ else ""
     warnings = found.warnings if run.judged else (*found.warnings, f"the run says little: {run.summary.verdict}")
     summary = replace(found.summary, verdict=" ".join(filter(None, (found.summary.verdict, said))))
     return replace(found, summary=summary, findings=tuple(kept), cleared=clear, warnings=warnings)

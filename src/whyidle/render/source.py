@@ -108,8 +108,7 @@ def _in_full(finding: Finding, width: int, everything: bool) -> Iterator[Text]:
     yield from hang(Text(" " * INDENT), Text(clean(finding.message)), width)
     for number, fix in enumerate(finding.fixes if everything else finding.fixes[:1]):
         yield from _change("or" if number else "change", fix, width, everything)
-    if everything or finding.evidence == "confirmed":
-        yield from _seen(finding, place, width)
+    yield from _seen(finding, place, width, everything=everything or finding.evidence == "confirmed")
 
 
 def _change(label: str, fix: Fix, width: int, everything: bool) -> Iterator[Text]:
@@ -123,12 +122,13 @@ def _change(label: str, fix: Fix, width: int, everything: bool) -> Iterator[Text
         yield from hang(Text(f"{'':{INDENT}}{'but':<6}  ", style="dim"), Text(clean(note)), width)
 
 
-def _seen(finding: Finding, place: Location | None, width: int) -> Iterator[Text]:
-    """Yield what shows it, and the other places that belong to it."""
+def _seen(finding: Finding, place: Location | None, width: int, *, everything: bool) -> Iterator[Text]:
+    """Yield what a run shows of it, or why it shows nothing; and the other places that belong to it."""
     told = [clean(finding.seen)] if finding.seen else []
-    others = [other for other in finding.locations if other is not place and other.line is not None]
-    told += [f"with {spots(others)}"] if others else []
-    told += [in_recording(other) for other in finding.locations if other.line is None]
+    if everything:
+        others = [other for other in finding.locations if other is not place and other.line is not None]
+        told += [f"with {spots(others)}"] if others else []
+        told += [in_recording(other) for other in finding.locations if other.line is None]
     if told:
         yield from hang(Text(f"{'':{INDENT}}{'seen':<6}  ", style="dim"), Text("; ".join(told)), width)
 
