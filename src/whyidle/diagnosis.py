@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from whyidle import cost
@@ -105,11 +105,11 @@ def lint_beside(
 
 
 def _sources(found: Report, files: Sequence[File]) -> list[Source]:
-    """Return the files in which there are findings, parsed."""
+    """Return the files in which there are findings, and others called like them, parsed."""
     from whyidle.lint.source import Unread  # noqa: PLC0415
 
-    named = {finding.locations[0].file for finding in found.findings}
-    read = (file.read() for file in files if file.name in named)
+    named = {PurePath(finding.locations[0].file).name for finding in found.findings}
+    read = (file.read() for file in files if PurePath(file.name).name in named)
     return [source for source in read if not isinstance(source, Unread)]
 
 

@@ -143,6 +143,7 @@ def test_nothing_that_can_be_read(lint: Any, here: Path) -> None:
     [
         "",
         "train.py --fix --diff",
+        "train.py --unsafe-fixes",
         "train.py --format yaml",
         "train.py --jobs 0",
         "train.py --stdin-filename x.py",

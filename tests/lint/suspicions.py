@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from tests.traces import Recording as Trace
 from whyidle.judge import judge, measured_of
 from whyidle.lint.source import Source
-from whyidle.model.evidence import Process, Run, StepLog
+from whyidle.model.evidence import Node, Process, Run, StepLog
 from whyidle.model.finding import Finding, Location
 from whyidle.proof import weighed
 
@@ -70,7 +71,7 @@ READ, MASKED, BRANCH = (
 UPLOAD, WORKERS = finding("transfer.pageable_h2d", COPY), finding("input.workers_zero", LOADER)
 
 
-def steps(wait: int = 300, gap: int = 200, frames: tuple[str, ...] = (), count: int = 5) -> Trace:
+def steps(wait: int = 300, gap: int = 200, frames: tuple[str, ...] = (), count: int = 5, waits: int = 1) -> Trace:
     """Steps of 1000 us: a kernel, a read for which the host waits, then `gap` us in which the GPU has nothing to do."""
     trace = Trace()
     train = f"train.py({FIRST}): train_one_step"
@@ -82,6 +83,18 @@ def steps(wait: int = 300, gap: int = 200, frames: tuple[str, ...] = (), count: 
         for depth, frame in enumerate(frames):
             trace.python(frame, end - wait - 10 + depth, end + 10 - depth)
         trace.op("aten::item", end - wait - 2, end + 2).op("aten::_local_scalar_dense", end - wait - 1, end + 1)
+        for earlier in range(1, waits):
+            at = now + 20 + 20 * earlier
+            trace.op("aten::item", at, at + 14).op("aten::_local_scalar_dense", at + 1, at + 13)
+            trace.copy(
+                "Memcpy DtoH (Device -> Pageable)",
+                at + 9,
+                at + 11,
+                launched=at + 2,
+                took=10,
+                size=4,
+                call="cudaMemcpyAsync",
+            )
         name = "Memcpy DtoH (Device -> Pageable)"
         trace.copy(name, end - 4, end - 2, launched=end - wait, took=wait, size=4, call="cudaMemcpyAsync")
     return trace
@@ -89,6 +102,11 @@ def steps(wait: int = 300, gap: int = 200, frames: tuple[str, ...] = (), count: 
 
 def by_hand(*frames: str, gap: int = 200) -> Run:
     return Run((steps(frames=frames, gap=gap).trace(rank=0),))
+
+
+def commanded(run: Run, *command: str) -> Run:
+    """The same run, of which is known what it was started with."""
+    return replace(run, nodes=(Node("node", "run", "host", command or ("python", "train.py"), 0, 0),))
 
 
 ITEM_FRAME = "<built-in method item of Tensor object at 0x7f0000000000>"

@@ -75,6 +75,7 @@ def test_runs_in_every_step(line: str) -> None:
         "try:\n            pass\n        except RuntimeError:\n            print(loss.item())",
         "if step < 3: print(loss.item())",
         "if counter.needs_displaying(): print(loss.item())",
+        "if full or loss.item() > 1: full = True",
     ],
 )
 def test_runs_rarely(line: str) -> None:
@@ -232,7 +233,7 @@ def fit(model, loader, optimizer, use_gpu):
 
 
 def test_a_mask_may_be_made_as_one() -> None:
-    job = followed(HEAD + "        mask = torch.eye(3, dtype=torch.bool).cuda()\n        x[~mask]\n")
+    job = followed(HEAD + "        mask = torch.eye(3, dtype=torch.bool).cuda()\n        x[~mask.expand_as(x)]\n")
     (indexed,) = (event for event in job.events if isinstance(event, events.Indexed))
     assert indexed.index.boolean
 

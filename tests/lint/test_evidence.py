@@ -25,6 +25,7 @@ from tests.lint.suspicions import (
     UPLOAD,
     WORKERS,
     by_hand,
+    commanded,
     finding,
     log,
     source,
@@ -35,6 +36,7 @@ from whyidle.judge import judge, measured_of
 from whyidle.model.evidence import LoaderSettings, Run, Stack, SyncSite, Worker
 from whyidle.model.finding import Location
 from whyidle.proof import weighed
+from whyidle.proof.files import Files
 from whyidle.proof.spots import Spots
 from whyidle.read import load
 
@@ -50,13 +52,17 @@ class TestFrames:
 
     def test_a_wait_without_a_call_is_none_of_those_that_have_a_frame(self) -> None:
         read, branch = told(by_hand(), READ, BRANCH)
-        assert (read.evidence, branch.evidence) == ("cleared", "confirmed")
+        assert (read.evidence, branch.evidence) == ("source", "confirmed"), "nobody saw that the read ran"
 
     def test_lines_that_no_frame_tells_apart_share_the_loss(self) -> None:
-        one, other = told(by_hand(), BRANCH, finding("sync.scalar_read", ITEM + 5))
+        both = BRANCH, finding("sync.scalar_read", ITEM + 5)
+        one, other = told(Run((steps(waits=2).trace(rank=0),)), *both)
         assert one.lost_share == other.lost_share == pytest.approx(0.1, abs=0.02)
         assert one.confidence < 0.9
         assert "2 such lines" in one.seen
+        one, other = told(by_hand(), *both)
+        assert (one.evidence, other.evidence) == ("source", "source"), "only one of the two waits"
+        assert "some of 2 such lines" in one.seen
 
     def test_a_decorator_may_stand_between(self) -> None:
         frames = ("torch/utils/_contextlib.py(112): decorate_context", ITEM_FRAME)
@@ -124,7 +130,10 @@ class TestWatchedLines:
         run = load([tmp_path / "run"])
         report = judge(run)
         rule = next(one.rule for one in report.findings if one.rule.startswith("input."))
-        frames = tuple(Stack((("train.py", line, "__getitem__"),), count, "cpu") for line, count in ((36, 8), (45, 2)))
+        frames = tuple(
+            Stack((("train.py", line, name),), count, "cpu")
+            for line, name, count in ((36, "train_one_step", 8), (45, "evaluate", 2))
+        )
         worker = Worker(0, 0, 2, 10, 1.0, 0.1, 1.0, 0.0, stacks=frames)
         run = replace(run, logs=(log(workers=(worker,)),))
         measured = measured_of(run)
@@ -144,7 +153,7 @@ class TestRules:
         assert (found.evidence, found.seen) == ("source", "`evaluate` did not run in the recorded steps")
         trace = steps(gap=6)
         trace.host = [row for row in trace.host if ".py(" not in row[3]]
-        run = Run((trace.trace(),))
+        run = commanded(Run((trace.trace(),)))
         assert told(run, evaluates)[0].evidence == "cleared", "by the source it runs in each step"
         (rare,) = told(run, replace(evaluates, severity="low"))
         assert rare.evidence == "source"
@@ -157,7 +166,7 @@ class TestRules:
 
     def test_a_loss_that_has_many_causes_is_no_proof_of_one(self, tmp_path: Path) -> None:
         world.simulate("bert", {"host.launch_bound": 0.3}, steps=5, seed=1, stacks=False, out=tmp_path / "run")
-        run = load([tmp_path / "run"])
+        run = commanded(load([tmp_path / "run"]))
         (rule, lost), *_ = [(one.rule, one.lost_share) for one in judge(run).findings]
         assert rule == "host.launch_bound"
         (found,) = told(run, finding(rule, MASK))
@@ -177,6 +186,10 @@ class TestRules:
             trace.copy("Memcpy HtoD (Pinned -> Device)", i * 1000 + 850, i * 1000 + 950, launched=i * 1000 + 20)
         assert told(Run((trace.trace(),)), UPLOAD)[0].evidence == "source"
         (calm,) = told(by_hand(ITEM_FRAME), UPLOAD)
+        assert calm.evidence == "source", "nobody saw that it ran"
+        trace = steps(frames=(ITEM_FRAME,))
+        trace.python("<built-in method to of Tensor object at 0x7f>", 20, 30)
+        (calm,) = told(Run((trace.trace(),)), UPLOAD)
         assert calm.evidence == "cleared"
 
 
@@ -246,4 +259,4 @@ def test_a_spot_knows_its_statement_and_its_function() -> None:
     ],
 )
 def test_a_path_of_another_machine(recorded: str, same: bool) -> None:
-    assert Spots([source()]).of(READ.locations[0]).in_file(recorded) is same
+    assert (Files([source()]).name_of(recorded) == "train.py") is same

@@ -19,6 +19,7 @@ from tests.lint.suspicions import (
     RUNS,
     UPLOAD,
     WORKERS,
+    commanded,
     finding,
     source,
     told,
@@ -70,15 +71,18 @@ class TestSimulatedJobs:
     def test_without_frames_a_wait_is_at_no_line(self, tmp_path: Path) -> None:
         job = replace(world.healthy("cnn", seed=1, steps=5), stacks=False)
         run = simulated(tmp_path / "calm", job)
-        assert told(run, READ)[0].evidence == "cleared", "no wait of the kind costs anything, wherever it is"
+        assert told(run, READ)[0].seen == "this recording does not show that it is of this code"
+        assert told(commanded(run), READ)[0].evidence == "cleared", "no wait of the kind costs anything, wherever it is"
         world.simulate("cnn", {"sync.scalar_read": 0.2}, steps=5, seed=1, stacks=False, out=tmp_path / "ill")
-        (found,) = told(load([tmp_path / "ill"]), READ)
+        (found,) = told(commanded(load([tmp_path / "ill"])), READ)
         assert (found.evidence, found.severity, found.lost_share) == ("source", "medium", None)
         assert "with_stack=True" in found.seen
 
     def test_a_loader_without_workers(self, tmp_path: Path) -> None:
         world.simulate("cnn", {"input.workers_zero": 0.2}, steps=5, seed=1, out=tmp_path / "run")
         run = load([tmp_path / "run"])
+        assert told(run, WORKERS)[0].evidence == "source", "it may be of another program"
+        run = commanded(run)
         (found,) = told(run, WORKERS)
         assert (found.evidence, found.severity) == ("confirmed", "high")
         assert found.lost_share == pytest.approx(0.2, abs=0.08)
@@ -87,7 +91,8 @@ class TestSimulatedJobs:
 
     def test_a_loader_that_keeps_up_is_cleared(self, tmp_path: Path) -> None:
         run = simulated(tmp_path / "run", world.healthy("bert", seed=1, steps=5))
-        assert told(run, WORKERS)[0].evidence == "cleared"
+        assert told(run, WORKERS)[0].evidence == "source"
+        assert told(commanded(run), WORKERS)[0].evidence == "cleared"
 
 
 # A line for each fault, as `train_one_step` would hold it, and a loader.
@@ -150,7 +155,7 @@ class TestRealTraces:
         )
         assert (loader.evidence, loader.severity) == ("confirmed", "high")
         assert (copy.evidence, copy.severity) == ("confirmed", "low")
-        assert read.evidence == "cleared"
+        assert read.evidence == "source", "no operator ran at that line"
 
     def test_with_workers_it_is_cleared_and_the_copies_cost_more(self, corpus: Path) -> None:
         found = self.told(corpus, 4)
@@ -182,7 +187,7 @@ class TestReports:
         run = load([RUNS / "healthy"])
         report = judge(run)
         assert report.healthy
-        found = told(run, READ, MASKED, UPLOAD, WORKERS, finding("measure.left_on", MASK))
+        found = told(commanded(run), READ, MASKED, UPLOAD, WORKERS, finding("measure.left_on", MASK))
         joined = with_source(report, found)
         assert joined.healthy
         assert joined.exit_code == report.exit_code
@@ -258,8 +263,11 @@ class TestTheWholeWay:
         assert {one["evidence"] for one in told["findings"]} <= {"run", "confirmed", "source"}
         assert report.exit_code == 1
 
-    def test_a_healthy_run_clears_it_and_stays_healthy(self, script: Path) -> None:
-        report = whyidle.diagnose(RUNS / "healthy", source=script.parent)
+    def test_a_healthy_run_clears_it_and_stays_healthy(self, script: Path, tmp_path: Path) -> None:
+        assert whyidle.diagnose(RUNS / "healthy", source=script.parent).cleared == ()
+        job = replace(world.healthy("cnn", seed=1, steps=5), metrics_every=1, deferred_reads=0, stacks=True)
+        simulated(tmp_path / "run", job)
+        report = whyidle.diagnose(tmp_path / "run", source=script.parent)
         assert report.healthy
         assert report.exit_code == 0
         assert [(one.rule, one.locations[0].line) for one in report.cleared] == [("sync.scalar_read", JOB_READ)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from multiprocessing import active_children, get_start_method
 from pathlib import Path
 
 import pytest
@@ -111,7 +114,7 @@ def test_order_is_severity_then_file_then_line() -> None:
 
 @pytest.mark.parametrize(
     "comment",
-    ["ignore", "ignore[sync]", "ignore[sync.scalar_read]", "ignore[input, sync.made_up_read]"],
+    ["ignore", "ignore[all]", "ignore[sync]", "ignore[sync.scalar_read]", "ignore[input, sync.made_up_read]"],
 )
 def test_a_line_that_is_not_to_be_judged(comment: str) -> None:
     text = JOB.replace("loss.item()", f"loss.item()  # whyidle: {comment}")
@@ -138,6 +141,18 @@ def test_a_comment_counts_in_the_first_line_of_its_statement() -> None:
 
 def test_a_comment_for_the_file() -> None:
     assert lines(f"# whyidle: ignore-file[sync]\n{JOB}") == [6]
+
+
+def test_a_comment_that_names_no_check_is_told() -> None:
+    comment = "loss.item()  # whyidle: ignore[sync.scalarread, input]"
+    Path("train.py").write_text("# whyidle: ignore-file[lint]\n" + JOB.replace("loss.item()", comment), "utf-8")
+    report = lint("train.py")
+    assert places(report) == [("train.py", 6, "medium"), ("train.py", 10, "medium")]
+    of_file, of_line = report.warnings
+    assert of_file.startswith("train.py: `whyidle: ignore`: no check is called 'lint'; ")
+    assert of_line == (
+        "train.py:10: `whyidle: ignore`: no check is called 'sync.scalarread'; did you mean sync.scalar_read?"
+    )
 
 
 # Deep code
@@ -188,6 +203,30 @@ def test_processes_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     alone, several = lint("."), lint(".", jobs=3, progress=lambda *done: told.append(done))
     assert several == alone
     assert told == [(number, 12) for number in range(1, 13)]
+
+
+def wait_for_ever(*_: object, **__: object) -> None:
+    time.sleep(1000)
+
+
+@pytest.mark.skipif(get_start_method() != "fork", reason="a process that starts anew does not wait for ever")
+def test_what_was_started_ends_with_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    project(9)
+    monkeypatch.setattr(batch, "PARALLEL", 2)
+    monkeypatch.setattr(batch, "_part", wait_for_ever)
+    before = set(active_children())
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lint(".", jobs=2)
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert set(active_children()) <= before
 
 
 def test_files_that_were_read_are_forgotten_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:

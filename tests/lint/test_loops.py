@@ -7,7 +7,8 @@ import ast
 import pytest
 
 from tests.lint.pointed import call, source
-from whyidle.lint.rules.loops import conditional, innermost, kept, stored_names
+from whyidle.lint.enclosing import loop_around
+from whyidle.lint.rules.loops import conditional, kept, stored_names
 
 CODE = """
 for epoch in range(9):
@@ -33,13 +34,13 @@ def inside():
 )
 def test_the_innermost_loop_is_the_one_whose_body_holds_the_line(name: str, line: int | None) -> None:
     program = source(CODE)
-    loop = innermost(call(program.tree, name), program)
+    loop = loop_around(program, call(program.tree, name))
     assert (loop.lineno if loop is not None else None) == line
 
 
 def test_a_loop_stores_its_target_and_what_its_body_assigns() -> None:
     program = source(CODE)
-    loop = innermost(call(program.tree, "three"), program)
+    loop = loop_around(program, call(program.tree, "three"))
     assert loop is not None
     assert stored_names(loop) == {"b", "c", "self.d", "f"}
 

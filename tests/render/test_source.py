@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.render import linted
-from whyidle.model.finding import Location
+from whyidle.model.finding import Finding, Location
 from whyidle.render import render
 from whyidle.render.excerpt import excerpt, span
+from whyidle.render.places import spots
 
 MAKE = [linted.linted, linted.much_linted, linted.clean_source]
 
@@ -159,3 +160,24 @@ def test_a_notebook_has_cells() -> None:
     text = render(linted.notebook())
     assert "  study.ipynb, cell 3, line 5  sync.scalar_read" in text
     assert "     5 | loss.item()" in text
+
+
+def test_more_lines_of_a_notebook_read_as_those_of_a_file() -> None:
+    places = [
+        Location("study.ipynb", 7, 1, "", name="cell 3, line 5"),
+        Location("study.ipynb", 9, 1, "", name="cell 4, line 1"),
+        Location("train.py", 3, 1, ""),
+        Location("train.py", 4, 1, ""),
+    ]
+    assert spots(places) == "study.ipynb cell 3 line 5, cell 4 line 1, train.py:3, 4"
+
+
+def test_a_minor_finding_is_told_in_the_words_of_the_headline() -> None:
+    assert "may cost a little" in full(replace(linted.READ, severity="low"))
+    assert "can stall" in full(linted.READ)
+
+
+def full(finding: Finding) -> str:
+    """Return a report on it without its headline."""
+    report = replace(linted.linted(), findings=(finding,))
+    return render(report, width=100, everything=True).split("\n", 1)[1]

@@ -9,6 +9,8 @@ from whyidle.cli._destination import Destination
 from whyidle.lint.files import File
 from whyidle.lint.fixing import Fixed, fixes, write
 from whyidle.lint.settings import Settings
+from whyidle.model.finding import Location
+from whyidle.render.places import spots
 from whyidle.render.words import clean, plural
 
 
@@ -50,6 +52,8 @@ def _say(what: str, made: Iterable[Fixed]) -> None:
     where = plural(len(changed), "file")
     sys.stderr.write(f"{what} {plural(applied, 'finding')} in {where}.\n" if applied else "Nothing to fix.\n")
     for one in made:
-        for skipped, reason in one.skipped:
-            file, line, _ = skipped.place
-            sys.stderr.write(f"whyidle: {clean(file)}:{line}: not fixed: {clean(reason)}\n")
+        reasons: dict[str, list[Location]] = {}
+        for skipped, reason in sorted(one.skipped, key=lambda pair: pair[0].place):
+            reasons.setdefault(reason, []).append(skipped.finding.locations[0])
+        for reason, places in reasons.items():
+            sys.stderr.write(f"whyidle: {spots(places)}: not fixed: {clean(reason)}\n")

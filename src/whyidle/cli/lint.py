@@ -30,7 +30,9 @@ Paths = Annotated[
 ]
 Fix = Annotated[bool, typer.Option("--fix", help="Make the changes that keep results as they are.")]
 Diff = Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")]
-UnsafeFixes = Annotated[bool, typer.Option("--unsafe-fixes", help="With --fix and --diff: changes of results, too.")]
+UnsafeFixes = Annotated[
+    bool, typer.Option("--unsafe-fixes", help="With --fix or --diff: changes that change results, too.")
+]
 Select = Annotated[
     list[str] | None, typer.Option("--select", metavar="RULE[,RULE...]", help="Rules or families to look for.")
 ]
@@ -39,7 +41,12 @@ Ignore = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", "-f", help="terminal, json, sarif, github, gitlab or junit; by the name of -o FILE."),
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help="terminal, json, sarif, github, gitlab or junit; -o x.json, x.sarif and x.xml need none.",
+    ),
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
 Run = Annotated[
@@ -49,7 +56,9 @@ Run = Annotated[
 StdinFilename = Annotated[
     Path | None, typer.Option("--stdin-filename", metavar="FILE", help="What to call standard input (-).")
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; as many as CPUs.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes at most; else one per CPU.")
+]
 
 
 def lint(
@@ -92,6 +101,8 @@ def lint(
     """
     if fix and diff:
         raise WhyIdleError("--fix makes the changes, and --diff only shows them", "give one of the two")
+    if unsafe_fixes and not (fix or diff):
+        raise WhyIdleError("--unsafe-fixes goes with --fix or --diff", "add --diff to see what would change")
     renders = renderer(format or FORMATS.get(output.suffix.lower() if output else "", "terminal"))
     settings = settings_for(stdin_filename or _first(paths), codes_in(select or ()), codes_in(ignore or ()))
     files, locked = _files(paths, stdin_filename, settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
@@ -66,6 +66,11 @@ class Valid(Case):
     """Code that looks like the problem and is none."""
 
 
+def ends(names: Iterable[str]) -> frozenset[str]:
+    """Return what stands behind the last dot of names of calls: "collect" of "gc.collect", "item" of ".item"."""
+    return frozenset(name.rpartition(".")[2] for name in names)
+
+
 class Check:
     """Finds one problem in source. One subclass, one file; its docstring is a part of the page of its rule.
 
@@ -78,6 +83,7 @@ class Check:
     cost: ClassVar[Cost]
     cases: ClassVar[tuple[Case, ...]]
     sees: ClassVar[tuple[type[Event], ...]] = ()  # events that `see` is told of
+    calls: ClassVar[frozenset[str]] = frozenset()  # of calls, those alone whose names end so; empty: all
 
     def __init_subclass__(cls) -> None:
         cls.name = ".".join(cls.__module__.split(".")[-2:])

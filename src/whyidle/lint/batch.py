@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TypeAlias
 from whyidle.lint.files import File, root_of, shown
 from whyidle.lint.findings import Said, asked, linted
 from whyidle.lint.project import Project
-from whyidle.lint.settings import Settings
+from whyidle.lint.settings import Settings, warnings_of
 from whyidle.lint.source import Source, Unread
 
 Progress: TypeAlias = Callable[[int, int], None]  # files done, files in all
@@ -30,6 +31,7 @@ class Outcome:
     lines: int = 0
     unread: Unread | None = None
     said: tuple[Said, ...] = ()
+    warnings: tuple[str, ...] = ()  # of comments in it
 
 
 class Library:
@@ -100,22 +102,28 @@ def _outcomes(files: Sequence[File], roots: Sequence[Path], settings: Settings) 
             yield Outcome(file, unread=Unread(file.name, "nests deeper than we follow"))
             continue
         said = tuple(Said(one.finding, one.check) for one in found)  # without trees, which are large
-        yield Outcome(file, source.text.count("\n"), said=said)
+        yield Outcome(file, source.text.count("\n"), said=said, warnings=warnings_of(source))
 
 
 def _in_processes(files: Sequence[File], roots: Sequence[Path], settings: Settings, jobs: int) -> Iterator[Outcome]:
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - 25 ms, which one file does not need
+    from multiprocessing import active_children  # noqa: PLC0415
 
     size = max(len(files) // (jobs * PARTS), 1)
     parts = [files[first : first + size] for first in range(0, len(files), size)]
     # Ctrl-C reaches every process of the terminal; this one says so, once.
     quiet = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    others = set(active_children())
     with ProcessPoolExecutor(min(jobs, len(parts)), initializer=quiet) as pool:
         try:
-            for part in pool.map(partial(_part, roots=roots, settings=settings), parts):
-                yield from part
+            waiting = deque(pool.submit(_part, part, roots=roots, settings=settings) for part in parts)
+            while waiting:
+                yield from waiting.popleft().result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Python ends only when they have. No future is cancelled: in Python 3.11 that stops the thread which sees
+            # that they are gone, and Python never ends.
+            for worker in set(active_children()) - others:
+                worker.terminate()
             raise
 
 

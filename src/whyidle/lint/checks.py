@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import whyidle.lint.rules as package
 from whyidle.discover import discover
 from whyidle.lint.base import Check, Hit
 from whyidle.lint.engine import follow
-from whyidle.lint.events import Event
+from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.project import Project
 from whyidle.lint.source import Source
@@ -35,15 +35,14 @@ class Found:
 
 def ask(checks: Iterable[type[Check]], source: Source, project: Project) -> list[Found]:
     """Follow a file and return what checks find, in the order in which they find it; the same place can come twice."""
-    asked = [check() for check in checks]
-    watching: dict[type[Event], list[Check]] = {}
-    for check in asked:
-        for kind in check.sees:
-            watching.setdefault(kind, []).append(check)
+    kinds = tuple(checks)
+    asked, watching = [kind() for kind in kinds], _watching(kinds)
     found: list[Found] = []
 
     def see(event: Event, job: Job) -> None:
-        for check in watching.get(type(event), ()):
+        end = event.name.rpartition(".")[2] if isinstance(event, Called) else ""
+        told = watching.get((type(event), end)) or watching.get((type(event), ""), ())
+        for check in (asked[number] for number in told):
             for hit in check.see(event, job):
                 called = next((place for place, call in event.via if call is hit.node), event.source)
                 found.append(Found(type(check), hit, hit.source or called, event.via))
@@ -57,3 +56,19 @@ def ask(checks: Iterable[type[Check]], source: Source, project: Project) -> list
             place = hit.source or (event.source if event is not None else source)
             found.append(Found(type(check), hit, place, event.via if event is not None else ()))
     return found
+
+
+@lru_cache(4)
+def _watching(checks: tuple[type[Check], ...]) -> dict[tuple[type[Event], str], tuple[int, ...]]:
+    """Return which checks are told of which events: of calls by the end of their name, "" for all other names."""
+    kinds = {kind for check in checks for kind in check.sees}
+    ends = {"", *(end for check in checks for end in check.calls)}
+    return {
+        (kind, end): tuple(
+            number
+            for number, check in enumerate(checks)
+            if kind in check.sees and (kind is not Called or not check.calls or end in check.calls)
+        )
+        for kind in kinds
+        for end in (ends if kind is Called else {""})
+    }

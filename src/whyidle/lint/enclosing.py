@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TypeAlias
 
 from whyidle.lint.source import Source
 
+Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)  # what has variables of its own
 
+
+@lru_cache(64)  # checks ask about the same few nodes
 def around(source: Source, node: ast.AST) -> tuple[ast.AST, ...]:
     """Return all that a node stands in, the file first, the nearest last."""
     chain: list[ast.AST] = []
@@ -15,6 +24,25 @@ def around(source: Source, node: ast.AST) -> tuple[ast.AST, ...]:
         chain.append(here)
         here = next((child for child in ast.iter_child_nodes(here) if _holds(child, node)), None)
     return tuple(chain)
+
+
+def function_of(path: Sequence[ast.AST]) -> ast.AST:
+    """Return the innermost function of what stands around a node, or the module."""
+    return next((node for node in reversed(path) if isinstance(node, FUNCTIONS)), path[0])
+
+
+def loop_around(source: Source, node: ast.AST) -> Loop | None:
+    """Return the innermost loop whose body holds a node and that belongs to the same function; None outside of loops.
+
+    What stands in a loop's head is in the loop around it.
+    """
+    found: Loop | None = None
+    for part, inner in pairwise((*around(source, node), node)):
+        if isinstance(part, FUNCTIONS):
+            found = None
+        elif isinstance(part, LOOPS) and inner in part.body:
+            found = part
+    return found
 
 
 def function_around(source: Source, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

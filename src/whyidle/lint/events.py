@@ -45,7 +45,6 @@ class Called(Event):
     node: ast.Call
     name: str
     receiver: Value | None = None
-    receiver_text: str = ""  # as the source spells it: "self.optimizer"
     args: tuple[Value, ...] = ()
     keywords: Mapping[str, Value] = field(default_factory=dict)
     result: Value = field(default_factory=Value)
@@ -57,6 +56,12 @@ class Called(Event):
         if keyword in self.keywords:
             return self.keywords[keyword]
         return self.args[position] if 0 <= position < len(self.args) else None
+
+    @property
+    def receiver_text(self) -> str:
+        """Return the receiver as the source spells it: "self.optimizer"."""
+        func = self.node.func
+        return ast.unparse(func.value) if isinstance(func, ast.Attribute) and self.receiver is not None else ""
 
     @property
     def spread(self) -> bool:

@@ -98,7 +98,7 @@ def _language(content: Mapping[str, Json]) -> str:
 
 def plain(code: str) -> list[str]:
     """Return the lines of a cell as Python."""
-    lines = lines_of(code)
+    lines = list(lines_of(code))
     magic = _CELL.match(next((line for line in lines if line.strip()), ""))
     if magic and magic[1] not in _PYTHON_CELLS:
         return [_hidden(line) if line.strip() else line for line in lines]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
+from whyidle.lint.nodes import within
 from whyidle.lint.source import Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -38,13 +39,25 @@ class Module:
     imports: dict[str, str] = field(default_factory=dict)  # name in the file: dotted name, with dots where relative
     definitions: dict[str, Definition] = field(default_factory=dict)
     functions: list[Definition] = field(default_factory=list)  # all of them, methods too, in order of the source
+    named: dict[str, list[Definition]] = field(default_factory=dict)  # the same by their names
     by_node: dict[int, Definition] = field(default_factory=dict)  # all definitions, by identity of the node
     stars: tuple[str, ...] = ()  # modules of `from x import *`
     asked: dict[tuple[str, int], object] = field(default_factory=dict)  # answers about its nodes, by their identity
 
+    # What a project found of it: what its dotted names mean, and the folders that it stands in.
+    found: dict[str, Definition | Module | None] = field(default_factory=dict)
+    folders: tuple[Path, ...] | None = None
+
+    def within(self, block: Sequence[ast.stmt]) -> list[ast.AST]:
+        """Return the statements of a block and all below them, as `nodes.within` does; each block is walked once."""
+        key = ("within", id(block))
+        if key not in self.asked:
+            self.asked[key] = within(block)
+        return cast("list[ast.AST]", self.asked[key])
+
     def by_method(self, name: str) -> list[Definition]:
         """Return the methods of this name, of whatever class of the file."""
-        return [one for one in self.functions if one.owner is not None and one.name == name]
+        return [one for one in self.named.get(name, ()) if one.owner is not None]
 
 
 def module_of(source: Source) -> Module:
@@ -72,6 +85,7 @@ def _collect(module: Module, body: Iterable[ast.stmt], prefix: str, owner: Defin
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             made = Definition("function", node, module, prefix + node.name, owner)
             module.functions.append(made)
+            module.named.setdefault(node.name, []).append(made)
             module.by_node[id(node)] = made
             (module.definitions if not prefix else {}).setdefault(node.name, made)
             if owner is not None:
@@ -112,7 +126,6 @@ class Project:
         self._roots = [root.resolve() for root in roots]
         self._read = read
         self._modules: dict[Path, Module | None] = {}
-        self._found: dict[tuple[str, Path], Definition | Module | None] = {}
         self._folders: dict[Path, frozenset[str]] = {}
 
     def module(self, source: Source) -> Module:
@@ -127,17 +140,16 @@ class Project:
         """Return the function, class or module that a dotted name means; None if it is none of the project."""
         if depth > 4 or not dotted:
             return None
-        key = (dotted, asker.source.path.parent)
-        if key not in self._found:
-            self._found[key] = None  # imports may go round in circles
-            self._found[key] = self._find(dotted, asker, depth)
-        return self._found[key]
+        if dotted not in asker.found:
+            asker.found[dotted] = None  # imports may go round in circles
+            asker.found[dotted] = self._find(dotted, asker, depth)
+        return asker.found[dotted]
 
     def _find(self, dotted: str, asker: Module, depth: int) -> Definition | Module | None:
         level = len(dotted) - len(dotted.lstrip("."))
         names = dotted[level:].split(".")
-        parents = asker.source.path.resolve().parents
-        folders = list(parents[level - 1 : level] if level else parents)
+        around = self._around(asker)
+        folders = [one for one in (around[level - 1 : level] if level else around) if names[0] in self._names(one)]
         for parts in range(len(names), 0, -1):
             found = self._file(names[:parts], folders)
             if found is None:
@@ -163,16 +175,20 @@ class Project:
 
     def _file(self, names: list[str], folders: Iterable[Path]) -> Module | None:
         for folder in folders:
-            if not any(folder == root or root in folder.parents for root in self._roots):
-                return None
-            if names[0] not in self._names(folder):
-                continue
             place = folder.joinpath(*names)
             for file in (place.with_suffix(".py"), place / "__init__.py"):
                 found = self._at(file)
                 if found is not None:
                     return found
         return None
+
+    def _around(self, asker: Module) -> tuple[Path, ...]:
+        """Return the folders that a module stands in, as far as the project goes, the nearest first."""
+        if asker.folders is None:
+            roots = set(self._roots)
+            parents = asker.source.path.resolve().parents
+            asker.folders = tuple(one for one in parents if roots.intersection((one, *one.parents)))
+        return asker.folders
 
     def _names(self, folder: Path) -> frozenset[str]:
         """Return the names of modules and packages in a folder."""

@@ -40,7 +40,10 @@ def report_of(outcomes: Sequence[Outcome], locked: Sequence[Unread] = ()) -> Rep
         RunInfo(evidence, _ignored(unread)),
         Summary(verdict(findings, len(read)), source=source),
         findings,
-        warnings=tuple(f"{one.name}: {one.why}" for one in unread),
+        warnings=(
+            *(f"{one.name}: {one.why}" for one in unread),
+            *(warning for outcome in read for warning in outcome.warnings),
+        ),
         judged=bool(read),
     )
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from whyidle.errors import WhyIdleError
 from whyidle.lint.checks import all_checks
 from whyidle.lint.files import is_matched
+from whyidle.lint.source import Source, cell_words
+from whyidle.lint.suppressed import EVERYTHING
 
 FILE = "pyproject.toml"
-EVERYTHING = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,12 @@ def check_codes(codes: Iterable[str], where: str) -> None:
     Raises:
         WhyIdleError: for the first of them.
     """
+    for wrong, hint in unknown(codes):
+        raise WhyIdleError(f"{where}: no check is called {wrong!r}", hint)
+
+
+def unknown(codes: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the codes that mean no check, each with what may have been meant."""
     names = {name for check in all_checks() for name in (check.name, check.rule)}
     known = {EVERYTHING, *names, *(name.partition(".")[0] for name in names)}
     for code in codes:
@@ -92,8 +99,19 @@ def check_codes(codes: Iterable[str], where: str) -> None:
                 ends[end] for end in difflib.get_close_matches(code, sorted(ends), n=1)
             ]
             families = sorted(name for name in known if "." not in name)
-            hint = f"did you mean {close[0]}?" if close else f"a rule, or a family of rules: {', '.join(families)}"
-            raise WhyIdleError(f"{where}: no check is called {code!r}", hint)
+            yield code, f"did you mean {close[0]}?" if close else f"a rule, or a family of rules: {', '.join(families)}"
+
+
+def warnings_of(source: Source) -> tuple[str, ...]:
+    """Return what is wrong with the comments of a file that silence: one that names no check silences nothing."""
+    told = []
+    for line, codes in sorted(source.ignored.items()):
+        cell = source.cell(line)
+        place = f"{source.name}, {cell_words(cell)}" if cell else f"{source.name}:{line}" if line else source.name
+        told += [
+            f"{place}: `whyidle: ignore`: no check is called {code!r}; {hint}" for code, hint in unknown(sorted(codes))
+        ]
+    return tuple(told)
 
 
 def _nearest(path: Path) -> Path | None:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -23,11 +24,19 @@ class Source:
     encoding: str = "utf-8"
     # Lines with `# whyidle: ignore[...]`, 0 for the whole file, and the rules, checks or families named; empty: all.
     ignored: dict[int, frozenset[str]] = field(default_factory=dict)
+    nodes: dict[type[ast.AST], list[ast.AST]] = field(default_factory=dict, repr=False)  # see `nodes.every`
 
     def line(self, number: int) -> str:
         """Return a line of the text without its indent; "" past its end."""
         lines = lines_of(self.text)
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def code(self, node: ast.expr) -> str | None:
+        """Return an expression as it stands in the text; None where its place is not known."""
+        if node.end_lineno != node.lineno:
+            return ast.get_source_segment(self.text, node)  # which takes all lines apart to find one
+        line = lines_of(self.text)[node.lineno - 1].encode("utf-8", "surrogatepass")
+        return line[node.col_offset : node.end_col_offset].decode("utf-8", "surrogatepass")
 
     def cell(self, number: int) -> tuple[int, int] | None:
         """Return the cell of a notebook and the line in it, both from 1, in which a line of the text stands."""
@@ -45,9 +54,10 @@ def cell_words(place: tuple[int, int]) -> str:
     return f"cell {place[0]}, line {place[1]}"
 
 
-def lines_of(text: str) -> list[str]:
+@lru_cache(4)  # every finding asks for a line of the same few files
+def lines_of(text: str) -> tuple[str, ...]:
     """Return the lines as Python counts them: form feeds and the separators of Unicode end none."""
-    return re.split(r"\r\n|\r|\n", text)
+    return tuple(re.split(r"\r\n|\r|\n", text) if "\r" in text else text.split("\n"))
 
 
 @dataclass(frozen=True, slots=True)

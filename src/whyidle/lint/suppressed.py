@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from whyidle.lint.source import Source, lines_of
 
+EVERYTHING = "all"  # the code that means every check
 ALL: frozenset[str] = frozenset()
 FILE = 0  # the key of a comment that speaks for the whole file
 _MARK = "whyidle:"
@@ -27,6 +28,7 @@ def ignored_in(text: str) -> dict[int, frozenset[str]]:
                 continue  # behind code it would surprise whoever reads the rest of the file
             line = FILE if match[1] else number
             codes = frozenset(code.strip() for code in (match[2] or "").split(",") if code.strip())
+            codes = ALL if EVERYTHING in codes else codes
             before = found.get(line, codes)
             found[line] = before | codes if before and codes else ALL
     return found

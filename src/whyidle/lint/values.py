@@ -101,11 +101,7 @@ def join(one: Value, other: Value) -> Value:
     if "unknown" in (one.kind, other.kind):  # what one way says is likely what it is
         return other if one.kind == "unknown" else one
     if one.kind != other.kind:
-        tensor = next((value for value in (one, other) if value.on_device), None)
-        if {one.kind, other.kind} == {"tensor", "plain"} and tensor is not None:
-            return tensor  # `total = 0` and then `total += loss`
-        bare = {one.kind, other.kind} - {"plain"}
-        return (one if one.kind in bare else other) if len(bare) == 1 else UNKNOWN
+        return _of_two_kinds(one, other)
     if one.kind == "tensor":
         place = one.place if one.place == other.place else _meet(one.place, other.place)
         return one.but(
@@ -132,6 +128,17 @@ def _length(define: object) -> int:
     """Return how many lines the source of a function or class has."""
     node = getattr(define, "node", None)
     return getattr(node, "end_lineno", 0) - node.lineno if isinstance(node, ast.stmt) else 0
+
+
+def _of_two_kinds(one: Value, other: Value) -> Value:
+    """Return what an expression may be whose two ways give something of another kind."""
+    tensor = next((value for value in (one, other) if value.on_device), None)
+    if {one.kind, other.kind} == {"tensor", "plain"} and tensor is not None:
+        return tensor  # `total = 0` and then `total += loss`
+    bare = {one.kind, other.kind} - {"plain"}
+    if bare == {"function", "module"} and one.define is other.define:
+        bare = {"function"}  # `step = torch.compile(step)` on one of two ways
+    return (one if one.kind in bare else other) if len(bare) == 1 else UNKNOWN
 
 
 def _fields(one: Mapping[str, Value] | None, other: Mapping[str, Value] | None) -> Mapping[str, Value] | None:

@@ -8,6 +8,7 @@ today where the profiler is asked to be verbose, have a call stack with each ope
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 
 from whyidle.measure import sync
 from whyidle.measure.analysis import Analysis
-from whyidle.measure.rows import Index
+from whyidle.measure.rows import Index, Mask
 from whyidle.measure.timeline import Timeline, parents, pick
 from whyidle.model.evidence import Kind
 from whyidle.model.finding import Location
@@ -44,6 +45,7 @@ class StackedWait:
     count: int
     per_step: float | None  # None: there are no steps
     lost_share: float  # of the window: idle behind them that a host running ahead would have filled
+    worst_share: float  # the same of the rank that loses most, of its own window
     location: Location  # of the one that costs most
 
 
@@ -60,11 +62,12 @@ class IdleCall:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """All waits with their frames, calls with idle time, and all functions that ran; empty without frames."""
+    """All waits with their frames, calls with idle time, and the functions that ran; empty without frames."""
 
     waits: tuple[StackedWait, ...] = ()
     calls: tuple[IdleCall, ...] = ()
-    ran: frozenset[Frame] = frozenset()
+    ran: frozenset[Frame] = frozenset()  # in the steps, on threads that drive the GPU
+    called: frozenset[tuple[Frame, str]] = frozenset()  # and what they called there
 
 
 def measure(analyses: Sequence[Analysis]) -> Stacks:
@@ -75,9 +78,13 @@ def measure(analyses: Sequence[Analysis]) -> Stacks:
     window = sum(a.device_window for a in framed)
     steps = sum(a.steps for a in framed)
     found: dict[tuple[str, tuple[Frame, ...]], list[tuple[int, Location]]] = {}
+    worst: dict[tuple[str, tuple[Frame, ...]], float] = {}
     for a in framed:
+        mine: Counter[tuple[str, tuple[Frame, ...]]] = Counter()
         for kind, frames, lost, place in of_rank(a):
             found.setdefault((kind, frames), []).append((lost, place))
+            mine[kind, frames] += lost
+        worst.update({key: max(worst.get(key, 0.0), a.share(lost)) for key, lost in mine.items()})
     waits = (
         StackedWait(
             kind,
@@ -85,6 +92,7 @@ def measure(analyses: Sequence[Analysis]) -> Stacks:
             len(each),
             len(each) / steps if steps else None,
             sum(lost for lost, _ in each) / max(window, 1),
+            worst[kind, frames],
             max(each, key=lambda one: one[0])[1],
         )
         for (kind, frames), each in found.items()
@@ -93,7 +101,8 @@ def measure(analyses: Sequence[Analysis]) -> Stacks:
     return Stacks(
         tuple(sorted(waits, key=lambda wait: -wait.lost_share)),
         tuple(sorted(calls, key=lambda call: -call.idle_share)),
-        frozenset(frames_of(framed)),
+        frozenset(frame for a in framed for frame in frames_of(a, in_steps(a))),
+        frozenset(pair for a in framed for pair in pairs_of(a, in_steps(a))),
     )
 
 
@@ -185,14 +194,45 @@ def idle_calls(a: Analysis, window: int) -> Iterator[IdleCall]:
             yield IdleCall(by, what.function, len(here), float(idle[here].sum()) / max(window, 1), place)
 
 
-def frames_of(analyses: Iterable[Analysis]) -> Iterator[Frame]:
-    """Yield the functions that ran in the recordings and are written in Python."""
-    for a in analyses:
-        names = np.unique(a.t.host.name[a.t.of_kind(Kind.PYTHON)])
-        frames = (frame(a.t.trace.strings[name]) for name in names.tolist())
-        yield from (one for one in frames if one is not None and one.file)
-        for code in np.unique(a.t.host.stacks[a.t.host.stacks >= 0]).tolist():
-            yield from stack(a.t.trace.strings[code])
+def named(analyses: Iterable[Analysis]) -> frozenset[Frame]:
+    """Return all functions written in Python that recordings name, of all threads, in the steps or not."""
+    return frozenset(frame for a in analyses for frame in frames_of(a, np.ones(len(a.t.host), np.bool_)))
+
+
+def in_steps(a: Analysis) -> Mask:
+    """Return the host slices that ran, for a part of their time, in the steps, on threads that drive the GPU."""
+    h = a.t.host
+    mine: Mask = np.isin(h.thread, a.t.launched_threads)
+    if a.steps:
+        low, high = a.t.steps.span
+        mine &= (h.start < high) & (h.end > low)
+    return mine
+
+
+def frames_of(a: Analysis, among: Mask) -> Iterator[Frame]:
+    """Yield the functions written in Python among host slices, and the lines of operators there."""
+    h, python = a.t.host, a.t.of_kind(Kind.PYTHON)
+    names = np.unique(h.name[python[among[python]]])
+    frames = (frame(a.t.trace.strings[name]) for name in names.tolist())
+    yield from (one for one in frames if one is not None and one.file)
+    for code in np.unique(h.stacks[(h.stacks >= 0) & among]).tolist():
+        yield from stack(a.t.trace.strings[code])
+
+
+def pairs_of(a: Analysis, among: Mask) -> Iterator[tuple[Frame, str]]:
+    """Yield which function calls which among host slices."""
+    h, python = a.t.host, a.t.of_kind(Kind.PYTHON)
+    python = python[among[python]]
+    codes = [np.empty(0, np.int64)]
+    for thread in np.unique(h.thread[python]).tolist():
+        own = python[h.thread[python] == thread]
+        above = parents(h.start[own], h.end[own])
+        below = own[above >= 0]
+        codes.append(h.name[own[above[above >= 0]]].astype(np.int64) << 32 | h.name[below])
+    for code in np.unique(np.concatenate(codes)).tolist():
+        by, what = frame(a.t.trace.strings[code >> 32]), frame(a.t.trace.strings[code & 0xFFFFFFFF])
+        if by is not None and by.file and what is not None:
+            yield by, what.function
 
 
 def frame(name: str) -> Frame | None:

@@ -15,7 +15,8 @@ from whyidle.measure import Measured
 from whyidle.model.evidence import Run
 from whyidle.model.finding import Finding, Report, Severity
 from whyidle.proof import calls, rule, settings, sites, waits
-from whyidle.proof.recording import Recording
+from whyidle.proof.origin import Origin
+from whyidle.proof.recording import Recording, unseen
 from whyidle.proof.spots import Spots
 from whyidle.proof.waits import Suspect
 
@@ -36,33 +37,53 @@ def weighed(
     """
     recording = Recording(run, measured, report)
     spots = Spots(sources)
+    origin = Origin(spots.files, run, recording.named)
     suspects = [Suspect(finding, spots.of(finding.locations[0])) for finding in findings]
     settings_of = Counter(suspect.finding.rule for suspect in suspects if not suspect.kinds)
     by_frames = waits.weigh(suspects, recording)
-    return tuple(
-        settings.weigh(suspect, recording)
-        or calls.weigh(suspect, recording)
+    by_calls = calls.weigh(suspects, recording)
+    told = [
+        unseen(suspect.finding, doubt)
+        if (doubt := origin.doubt(suspect.spot.file))
+        else settings.weigh(suspect, recording)
+        or called
         or framed
         or sites.weigh(suspect, recording)
         or rule.weigh(suspect, recording, alone=settings_of[suspect.finding.rule] == 1)
-        for suspect, framed in zip(suspects, by_frames, strict=True)
-    )
+        for suspect, called, framed in zip(suspects, by_calls, by_frames, strict=True)
+    ]
+    return tuple(once(finding, suspect, told) for finding, suspect in zip(told, suspects, strict=True))
+
+
+def once(finding: Finding, suspect: Suspect, found: Sequence[Finding]) -> Finding:
+    """Return a confirmed finding on a setting without its loss, where lines that wait by it tell that already.
+
+    That batches are not pinned, and that they are copied, is one cause in two places.
+    """
+    if finding.evidence != "confirmed" or suspect.kinds:
+        return finding
+    others = (one for one in found if one.rule == finding.rule and one is not finding and one.evidence == "confirmed")
+    told = max(others, key=lambda one: one.lost_share or 0.0, default=None)
+    if told is None:
+        return finding
+    place = told.locations[0]
+    seen = f"the loss is that of {place.file}:{place.line}, where it is counted"
+    return replace(finding, lost_share=None, lost_per_step_s=None, seen=seen)
 
 
 def with_source(report: Report, found: Sequence[Finding]) -> Report:
     """Return a verdict with what `weighed` says of the source: it adds places and suspicions, and changes no verdict.
 
     A measured finding gets the lines that are confirmed to bring it about. What is confirmed and no finding yet, and
-    then what is only suspected, follow behind all that was measured, at low severity; what is cleared stands apart.
+    then what is only suspected, at low severity, follow behind all that was measured; what is cleared stands apart.
     """
     measured = {finding.rule for finding in report.findings}
     joined = tuple(
         at_lines(finding, [one for one in found if one.evidence == "confirmed" and one.rule == finding.rule])
         for finding in report.findings
     )
-    new = [one for one in found if one.evidence == "confirmed" and one.rule not in measured]
-    new += [one for one in found if one.evidence == "source"]
-    behind = tuple(replace(one, severity="low") for one in new)
+    sure = tuple(one for one in found if one.evidence == "confirmed" and one.rule not in measured)
+    behind = (*sure, *(replace(one, severity="low") for one in found if one.evidence == "source"))
     clear = tuple(one for one in found if one.evidence == "cleared")
     return replace(report, findings=(*joined, *behind), cleared=(*report.cleared, *clear))
 

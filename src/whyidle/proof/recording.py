@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from whyidle.measure import Measured, stacks
-from whyidle.measure.stacks import Stacks
+from whyidle.measure.stacks import Frame, Stacks
 from whyidle.model.evidence import Run, Value
 from whyidle.model.finding import LOW, Finding, Location, Report, severity_of
 from whyidle.model.measurement import Measurements
@@ -16,6 +16,7 @@ from whyidle.rules import all_rules
 
 Names: TypeAlias = tuple[str, ...]
 
+FEW = 3  # steps: of fewer nothing is cleared, since what was queued before them may hide what costs (judgement)
 UNSEEN = 0.001  # of the time: less than that has no digits (judgement)
 
 # The measured losses that findings of a rule would be, where several rules share what is measured: alternatives, of
@@ -59,6 +60,22 @@ class Recording:
         """Return in which functions the job waits for the GPU."""
         return stacks.measure(self.measured.analyses)
 
+    @cached_property
+    def named(self) -> frozenset[Frame]:
+        """Return the functions that ran at any time."""
+        return stacks.named(self.measured.analyses)
+
+    @property
+    def ranks(self) -> int:
+        """Return how many recordings of GPU work there are. What is measured is their mean: one may lose it all."""
+        return max(len(self.measured.analyses), 1)
+
+    @property
+    def short(self) -> bool:
+        """Say whether so few steps were recorded that what is not in them may be in others."""
+        steps = self.report.summary.steps
+        return "step log" not in self.report.run.levels and steps is not None and steps < FEW
+
     @property
     def m(self) -> Measurements:
         return self.measured.measurements
@@ -74,6 +91,10 @@ class Recording:
     def found(self, rule: str) -> Finding | None:
         """Return what the judgement found of a rule."""
         return next((finding for finding in self.report.findings if finding.rule == rule), None)
+
+    def alike(self, rule: str) -> str | None:
+        """Return a rule that was found where the evidence cannot tell it from this one."""
+        return next((finding.rule for finding in self.report.findings if rule in finding.candidates), None)
 
     def asked(self, rule: str) -> bool:
         """Say whether there is such a rule, and it had its evidence."""
@@ -126,6 +147,8 @@ def confirmed(
 
 def cleared(finding: Finding, recording: Recording, seen: str, share: float | None = None) -> Finding:
     """Return a finding that the run does not bear out: nothing is lost by it, or its setting is another."""
+    if recording.short:
+        return unseen(finding, f"{seen}; but fewer than {FEW} steps were recorded, which settles nothing")
     return replace(
         finding,
         severity="low",
@@ -143,9 +166,13 @@ def settled(
     confidence: float,
     seen: str,
     places: tuple[Location, ...] = (),
+    worst: float = 0.0,
 ) -> Finding:
-    """Return the finding confirmed where its line costs what is worth telling (2% of the time), else cleared."""
-    if share >= LOW:
+    """Return the finding confirmed where its line costs what is worth telling (2% of the time), else cleared.
+
+    `worst` is what it costs the rank that it costs most: `share` is of all of them.
+    """
+    if max(share, worst) >= LOW:
         return confirmed(finding, recording, share, confidence, seen, places)
     return cleared(finding, recording, seen, share)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyidle.model.finding import LOW, Finding
 from whyidle.proof.recording import Recording, cleared, confirmed, unseen
-from whyidle.proof.settings import loader_of
+from whyidle.proof.settings import loaders_of
 from whyidle.proof.waits import LIKELY, SURE, Suspect
 
 # Rules whose loss has one cause, which the finding names. Of the others a line is one cause of several.
@@ -27,7 +27,7 @@ def weigh(suspect: Suspect, recording: Recording, *, alone: bool) -> Finding:
     """
     finding, rule = suspect.finding, suspect.finding.rule
     found, loss = recording.found(rule), recording.loss(rule)
-    known = loader_of(suspect, recording) is not None
+    known = bool(loaders_of(suspect, recording))
     if found is not None and found.lost_share and not suspect.kinds and rule in ONE_CAUSE and (alone or known):
         what = "this loader is the one" if known else "no other line does so"
         seen = f"the run loses {recording.per_step(found.lost_share)} to {rule}, and {what}"
@@ -41,6 +41,10 @@ def weigh(suspect: Suspect, recording: Recording, *, alone: bool) -> Finding:
         return unseen(finding, "a few traced steps need not hold what comes now and then; `whyidle run` would show it")
     if loss is not None:
         return by_loss(suspect, recording, loss)
+    if found is None and (other := recording.alike(rule)) is not None:
+        return unseen(finding, f"the run shows {other}, which its evidence cannot tell from {rule}")
+    if found is None and finding.severity == "low" and not rule.startswith("input."):
+        return unseen(finding, "the run shows no loss by it, but this line need not run in what was recorded")
     if found is None and recording.asked(rule):
         return cleared(finding, recording, f"{rule} was asked of the run and found no loss of {LOW:.0%} of the time")
     if found is not None:
@@ -55,9 +59,11 @@ def by_loss(suspect: Suspect, recording: Recording, loss: float) -> Finding:
     finding, lost = suspect.finding, recording.per_step(loss)
     if suspect.kinds and recording.stacks.ran and not suspect.ran(recording):
         return unseen(finding, f"{suspect.where} did not run in the recorded steps")
+    if loss * recording.ranks >= LOW > loss:
+        return unseen(finding, f"the ranks lose {lost} to such waits, but one of them may lose all of it")
     if loss >= LOW:
         return unseen(finding, f"the run loses {lost} to such waits; {where(suspect, recording)}")
-    if suspect.kinds and not recording.stacks.ran and finding.severity == "low":
+    if suspect.kinds and not suspect.reached(recording):
         return unseen(finding, f"the recorded steps lose {lost} to such waits; it may run elsewhere")
     return cleared(finding, recording, f"the GPU idles {lost} in all such waits", loss)
 

@@ -44,11 +44,10 @@ def weigh(suspect: Suspect, recording: Recording) -> Finding | None:
     """Return a finding that the settings of the run contradict as cleared, else None."""
     rule, finding = suspect.finding.rule, suspect.finding
     asked = LOADERS.get(rule)
-    loader = loader_of(suspect, recording) if asked is not None else None
-    if asked is not None and loader is not None:
-        value = getattr(loader, asked.name)
-        if value is not None and asked.well(value):
-            return cleared(finding, recording, f"the run has {asked.name}={value}")
+    values = [getattr(loader, asked.name) for loader in loaders_of(suspect, recording)] if asked is not None else []
+    if asked is not None and values and all(value is not None and asked.well(value) for value in values):
+        said = " and ".join(sorted({f"{value}" for value in values}))
+        return cleared(finding, recording, f"the run has {asked.name}={said}")
     for setting in PROCESS.get(rule, ()):
         value = recording.settings.get(setting.name)
         if value is not None and setting.well(value):
@@ -57,11 +56,12 @@ def weigh(suspect: Suspect, recording: Recording) -> Finding | None:
     return None
 
 
-def loader_of(suspect: Suspect, recording: Recording) -> LoaderSettings | None:
-    """Return the DataLoader that the line of a finding builds, as the run saw it."""
+def loaders_of(suspect: Suspect, recording: Recording) -> list[LoaderSettings]:
+    """Return the DataLoaders that the line of a finding builds, as the run saw them: of all processes, and often."""
+    found = []
     for log in recording.run.logs:
         for loader in log.loaders:
             file, _, line = loader.where.rpartition(":")
             if line.isdecimal() and suspect.spot.at(file, int(line)):
-                return loader
-    return None
+                found.append(loader)
+    return found

@@ -37,6 +37,8 @@ def by_warnings(suspect: Suspect, recording: Recording) -> Finding | None:
     if not here:
         if kind is None or finding.severity == "low":
             return None
+        if suspect.spot.sometimes:
+            return unseen(finding, f"in {steps} watched steps the job does not wait here, where it need not come by")
         return cleared(finding, recording, f"in {steps} watched steps the job does not wait at this line", 0.0)
     count = sum(site.count for site in here)
     often = f"waits here {times(count / steps)} per step in {steps} watched steps"
@@ -45,13 +47,15 @@ def by_warnings(suspect: Suspect, recording: Recording) -> Finding | None:
         return unseen(
             finding, f"{often}; what the GPU loses by that takes a trace, which `whyidle run` records on a GPU"
         )
-    if total < LOW:
+    if total * recording.ranks < LOW:
         lost = f"the GPU idles {recording.per_step(total)} behind all such waits"
         return cleared(finding, recording, f"{often}, and {lost}", total)
     alike = sum(site.count for site in sites if kind is None or alike_to(site, kind))
     part = count / max(alike, count)
     lost = f"the GPU idles {recording.per_step(total)} behind such waits"
     among = f", of which {part:.0%} are here" if part < 1 else ""
+    if total * part < LOW:
+        return unseen(finding, f"{often}; {lost}{among}")  # which need not cost alike
     return settled(finding, recording, total * part, SURE if part == 1 else LIKELY, f"{often}; {lost}{among}")
 
 
@@ -71,6 +75,8 @@ def by_workers(suspect: Suspect, recording: Recording) -> Finding | None:
         return None
     seen = f"{here / total:.0%} of the samples of DataLoader workers are at this line; {found.seen}"
     places: tuple[Location, ...] = found.locations[:1]
+    if found.lost_share * here / total < LOW:
+        return unseen(suspect.finding, seen)
     return settled(suspect.finding, recording, found.lost_share * here / total, LIKELY, seen, places)
 
 

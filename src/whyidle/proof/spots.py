@@ -6,13 +6,13 @@ A recording names a file, a function and a line, each in its own way; here they 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import PurePath, PurePosixPath
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from whyidle.lint.source import Source
 from whyidle.measure.stacks import Frame
 from whyidle.model.finding import Location
+from whyidle.proof.files import Files
 
 MODULE = "<module>"
 Functions = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -22,88 +22,84 @@ Functions = (ast.FunctionDef, ast.AsyncFunctionDef)
 class Spot:
     """A line of source, with what is around it."""
 
+    files: Files
     file: str  # as the finding calls it
     line: int
-    path: tuple[str, ...]  # of the file, part by part
     first: int  # lines of its statement; of a `for` or an `if` those of its head
     last: int
     names: frozenset[str] = frozenset()  # that the line calls
     function: str = MODULE
     begins: int = 1  # lines of the function
     ends: int = 1 << 30
+    sometimes: bool = False  # its function may run without it
 
     def at(self, file: str, line: int) -> bool:
         """Say whether a line of a file, as a recording calls it, belongs to this statement."""
-        return self.first <= line <= self.last and self.in_file(file)
+        place = self.files.place(file, line)
+        return place is not None and place[0] == self.file and self.first <= place[1] <= self.last
 
     def inside(self, frame: Frame) -> bool:
         """Say whether a frame is of the function that this line stands in."""
-        named = frame.function.rpartition(".")[2] == self.function
-        return named and self.begins <= frame.line <= self.ends and self.in_file(frame.file)
-
-    def in_file(self, file: str) -> bool:
-        """Say whether a path is that of this file: the shorter of the two ends the longer one.
-
-        A recording may have been made elsewhere: of an absolute path the name of the file and of its folder have to do.
-        """
-        other = PurePosixPath(file.replace("\\", "/"))
-        parts = other.parts
-        same = common_end(parts, self.path)
-        absolute = other.is_absolute() or ":" in parts[0]
-        return same > 0 and (same == min(len(parts), len(self.path)) or (absolute and same > 1))
+        if frame.function.rpartition(".")[2] != self.function:
+            return False
+        place = self.files.place(frame.file, frame.line)
+        return place is not None and place[0] == self.file and self.begins <= place[1] <= self.ends
 
 
-def common_end(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many last parts two paths share."""
-    count = 0
-    for mine, yours in zip(reversed(one), reversed(other), strict=False):
-        if mine != yours:
-            break
-        count += 1
-    return count
-
-
-@dataclass(slots=True)
 class Spots:
     """All source files, to look lines up in."""
 
-    sources: Iterable[Source]
-    _by_name: dict[str, Source] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._by_name = {source.name: source for source in self.sources}
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self._by_name = {source.name: source for source in sources}
+        self.files = Files(tuple(self._by_name.values()))
 
     def of(self, place: Location) -> Spot:
         """Return what a place in source is; of a file that was not parsed only its line is known."""
         source, line = self._by_name.get(place.file), place.line or 0
-        path = PurePath(place.file).parts
-        if source is None:
-            return Spot(place.file, line, path, line, line)
-        path = source.path.parts if common_end(source.path.parts, path) == len(path) else path
-        statement, function = around(source.tree, line)
-        first, last = head(statement) if statement is not None else (line, line)
-        named = frozenset(called(statement, line)) if statement is not None else frozenset()
-        if function is None:
-            return Spot(place.file, line, path, first, last, named)
-        begins, ends = begin(function), function.end_lineno or function.lineno
-        return Spot(place.file, line, path, first, last, named, function.name, begins, ends)
+        found = around(source.tree, line) if source is not None else Around()
+        first, last = head(found.statement) if found.statement is not None else (line, line)
+        named = frozenset(called(found.statement, line)) if found.statement is not None else frozenset()
+        spot = Spot(self.files, place.file, line, first, last, named, sometimes=found.sometimes)
+        if found.function is None:
+            return spot
+        ends = found.function.end_lineno or found.function.lineno
+        return replace(spot, function=found.function.name, begins=begin(found.function), ends=ends)
 
 
-def around(tree: ast.Module, line: int) -> tuple[ast.stmt | None, ast.FunctionDef | ast.AsyncFunctionDef | None]:
-    """Return the innermost statement at a line, and the innermost function around it."""
+@dataclass(slots=True)
+class Around:
+    """The innermost statement at a line, the innermost function around it, and whether it may be passed over there."""
+
     statement: ast.stmt | None = None
     function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
-    body: Iterable[ast.AST] = tree.body
+    sometimes: bool = False
+
+
+def around(tree: ast.Module, line: int) -> Around:
+    """Return what stands around a line."""
+    found = Around()
+    body: list[ast.AST] = list(tree.body)
     while True:
         inner = next((node for node in body if begin(node) <= line <= (getattr(node, "end_lineno", None) or 0)), None)
         if inner is None:
-            return statement, function
+            return found
+        outer = found.statement
+        if isinstance(outer, Functions):
+            found.function, found.sometimes = outer, False
+        # what an `if` holds, what handles an error, and what stands behind a way out
+        branch = isinstance(outer, ast.If | ast.Match) or isinstance(inner, ast.excepthandler)
+        found.sometimes |= branch or any(begin(node) < begin(inner) and leaves(node) for node in body)
         if isinstance(inner, ast.stmt):
-            if isinstance(statement, Functions):
-                function = statement
-            statement = inner
+            found.statement = inner
         body = [node for node in ast.iter_child_nodes(inner) if isinstance(node, ast.stmt | ast.excepthandler)]
         body += [node for case in getattr(inner, "cases", ()) for node in case.body]
+
+
+def leaves(node: ast.AST) -> bool:
+    """Say whether a statement can pass over those behind it, without an error."""
+    if not isinstance(node, ast.If):
+        return False
+    return any(isinstance(one, ast.Continue | ast.Break | ast.Return) for one in ast.walk(node))
 
 
 def begin(node: ast.AST) -> int:

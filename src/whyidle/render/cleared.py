@@ -8,6 +8,7 @@ from rich.text import Text
 
 from whyidle.model.finding import Report
 from whyidle.render.lines import hang
+from whyidle.render.places import spots
 from whyidle.render.words import clean
 
 _MOST = 3
@@ -17,8 +18,7 @@ def cleared(report: Report, width: int, *, everything: bool) -> Iterator[Text]:
     """Yield each line that is cleared, why; all of them where there is room for everything."""
     shown = report.cleared if everything else report.cleared[:_MOST]
     for finding in shown:
-        where = finding.locations[0]
-        text = f"{clean(where.file)}:{where.line} {clean(finding.rule)}: {clean(finding.seen)}"
+        text = f"{spots(finding.locations[:1])} {clean(finding.rule)}: {clean(finding.seen)}"
         yield from hang(Text("  cleared: ", style="bold green"), Text(text), width, most=None if everything else 1)
     if len(report.cleared) > len(shown):
         yield Text(f"  and {len(report.cleared) - len(shown):,} more cleared: --all", style="dim")

@@ -103,9 +103,10 @@ def _in_the_source(checks: Iterable[type[Check]], width: int) -> Iterator[Text]:
     for check in checks:
         yield from hang(Text("  "), Text(f"{summary(check)} ({check.name})"), width)
         told = sections(check)
-        for part in (told.get(HOW, ""), told.get(IGNORE, "")):
-            for paragraph in filter(None, part.split("\n\n")):
-                yield from hang(Text("      "), Text(" ".join(paragraph.split())), width)
+        for label, part in (("seen", told.get(HOW, "")), ("ignore", told.get(IGNORE, ""))):
+            for number, paragraph in enumerate(filter(None, part.split("\n\n"))):
+                head = Text(f"      {'' if number else label:<8}", style="dim")
+                yield from hang(head, Text(" ".join(paragraph.split())), width)
         yield Text()
 
 

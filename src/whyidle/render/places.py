@@ -41,7 +41,10 @@ def spot(place: Location) -> str:
 
 
 def spots(places: Iterable[Location]) -> str:
-    """Return "train.py:80, 91, model.py:12": the name of a file once for all of its lines."""
-    by_file = groupby(places, key=lambda place: place.file)
-    lines = ((file, dict.fromkeys(cell(place) or str(place.line) for place in found)) for file, found in by_file)
-    return ", ".join(f"{clean(file)}:{', '.join(numbers)}" for file, numbers in lines)
+    """Return "train.py:80, 91, study.ipynb cell 3 line 5, cell 4 line 2": a file's name once for all of its lines."""
+    told = []
+    for file, found in groupby(places, key=lambda place: place.file):
+        of_file = list(found)
+        lines = dict.fromkeys(cell(place).replace(",", "") or str(place.line) for place in of_file)
+        told.append(f"{clean(file)}{' ' if cell(of_file[0]) else ':'}{', '.join(lines)}")
+    return ", ".join(told)

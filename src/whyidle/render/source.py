@@ -25,6 +25,7 @@ SURE, LIKELY = 0.8, 0.6
 _FULL = 9  # findings that could fit a screen with their excerpts
 # What a line can do that no run has confirmed, by the family of its rule.
 _CAN: Mapping[str, str] = {"measure": "can mislead", "compute": "can slow", "compile": "can slow", "host": "can slow"}
+_MAY: Mapping[str, str] = {"measure": "may mislead"}  # the same where it is minor, in the words of the headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,8 @@ def _seen(finding: Finding, place: Location | None, width: int) -> Iterator[Text
 
 def _tags(finding: Finding) -> str:
     """Return what it can cost or does cost, how sure that is, and whether --fix changes it."""
-    cost = _CAN.get(finding.rule.partition(".")[0], "can stall")
+    family = finding.rule.partition(".")[0]
+    cost = _MAY.get(family, "may cost a little") if finding.severity == "low" else _CAN.get(family, "can stall")
     sure = "" if finding.confidence >= SURE else "likely" if finding.confidence >= LIKELY else "perhaps"
     tags = [f"costs {percent(finding.lost_share)}" if finding.lost_share else cost, *filter(None, [sure])]
     patch = next((fix.patch for fix in finding.fixes if fix.patch is not None), None)
@@ -207,8 +209,9 @@ def _fixable(report: Report, width: int) -> Iterator[Text]:
     safe, unsafe = sum(map(any, patches)), sum(1 for found in patches if found and not any(found))
     told = []
     if safe:
-        told.append(f"{safe:,} of {len(patches):,} can be fixed by --fix; --diff shows how")
+        told.append(f"--fix mends {safe:,} of {plural(len(patches), 'finding')}; --diff shows how")
     if unsafe:
-        told.append(f"{unsafe:,} more with --unsafe-fixes" if safe else f"{unsafe:,} can be by --fix --unsafe-fixes")
+        of_all = f"--fix --unsafe-fixes mends {unsafe:,} of {plural(len(patches), 'finding')}"
+        told.append(f"{unsafe:,} more with --unsafe-fixes" if safe else of_all)
     if told:
         yield from hang(Text("  "), Text("; ".join(told)), width)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from whyidle.lint.engine import knowledge
-from whyidle.lint.engine.callees import within
 from whyidle.lint.engine.statements import Statements
 from whyidle.lint.events import Called, Event, Stepped
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import every
 from whyidle.lint.project import Definition, Project
 from whyidle.lint.source import Source
 from whyidle.lint.where import Where
@@ -48,7 +48,7 @@ def follow(source: Source, project: Project, see: Callable[[Event, Job], None]) 
     job.trains = job.trains or bool(module.by_method("training_step"))  # Lightning does the rest
     engine.globals[id(module)] = engine.frame
     engine.body(source.tree.body)
-    called = _called(source.tree)
+    called = _called(source)
     for one in sorted(module.functions, key=lambda one: one.name in called):  # those first that nothing calls
         if id(one.node) not in engine.visited:
             _enter(engine, one)
@@ -76,6 +76,9 @@ def _entry(engine: Statements, one: Definition) -> Where:
         return Where("step", "eval")
     if name in knowledge.STEP_METHODS | knowledge.STEP_HOOKS and one.owner is not None:
         return Where("step", "train")
+    overridden = _overridden(engine, one)
+    if overridden is not None:
+        return overridden
     if network and name == "forward":
         return Where("step", "train")
     if engine.traits.trains(one.node.body, one.module):
@@ -86,12 +89,24 @@ def _entry(engine: Statements, one: Definition) -> Where:
     return Where("maybe")
 
 
-def _called(tree: ast.Module) -> set[str]:
+def _overridden(engine: Statements, one: Definition) -> Where | None:
+    """Return from where the method is called that this one stands for in a derived class, if steps call that."""
+    for base in one.owner.bases if one.owner is not None else ():
+        found = engine.project.member(one.module, base)
+        if isinstance(found, Definition) and found.kind == "class" and found is not one.owner:
+            method = engine.callees.method(found, one.name)
+            if method is not None:
+                return engine.entered.get(id(method.node))
+    return None
+
+
+def _called(source: Source) -> set[str]:
     """Return the names that are called anywhere in a file."""
+    functions = (call.func for call in every(source, ast.Call))
     return {
-        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name)
+        function.attr if isinstance(function, ast.Attribute) else function.id
+        for function in functions
+        if isinstance(function, ast.Attribute | ast.Name)
     }
 
 
@@ -99,18 +114,28 @@ def _called(tree: ast.Module) -> set[str]:
 _ELSEWHERE = re.compile(r"device|\.to\(|deepspeed|lightning|horovod|parallel|\bmps\b|tpu|\bhvd\b", re.IGNORECASE)
 
 
+# The model whose parameters an optimizer is given: `optim.SGD(net.parameters())`, `Adam(agent.actor.parameters())`.
+_TRAINED = re.compile(
+    r"(?:optim\w*\.\w+|\b(?:Adam\w*|SGD|RMSprop|Lion))\(\s*(?:params\s*=\s*)?(\w+)(?:\.\w+)*\.parameters\("
+)
+_PROSE = re.compile(r"#.*|\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''")  # comments, docstrings and other long texts
+# Words that only code for accelerators has.
+_ON_GPU = ("cuda", "accelerat", "trainer(", "fabric", "nccl", "xpu", "hpu")
+
+
 def _built_here(text: str) -> bool:
     """Say whether a file builds the model that it trains: without a word of devices it then trains on the CPU."""
-    trained = re.findall(r"optim\w*\.\w+\(\s*(?:params\s*=\s*)?(\w+)\.parameters\(", text)
+    trained = _TRAINED.findall(text)
     return any(re.search(rf"^\s*{name}\s*=\s*[\w.]+\(", text, re.MULTILINE) for name in trained)
 
 
 def _gpu(text: str):  # type: ignore[no-untyped-def]
-    if re.search(r"cuda|accelerat|\bgpu|Trainer\(|fabric|nccl|xpu|hpu", text, re.IGNORECASE):
+    lower = text.lower()
+    if any(word in lower for word in _ON_GPU) or re.search(r"\bgpu", lower):
         return "yes"
-    if not re.search(_ELSEWHERE, text) and _built_here(text):
+    if _built_here(text) and not re.search(_ELSEWHERE, re.sub(_PROSE, "", text)):
         return "no"
     return "no" if re.search(r"""device\(["']cpu["']\)|device\s*=\s*["']cpu["']""", text) else "assumed"
 
 
-__all__ = ["concerned", "follow", "within"]
+__all__ = ["concerned", "follow"]

@@ -38,11 +38,12 @@ def _passed(_: State, call: Call) -> Value:
 
 
 def _next(engine: State, call: Call) -> Value:
-    value = call.first
-    use = engine.loaders.get(id(value.loader)) if value.loader is not None else None
+    taken = element(call.first)  # of a generator over a loader, too: `loader = cycle(DataLoader(...))`
+    loader = call.first.loader or taken.loader
+    use = engine.loaders.get(id(loader)) if loader is not None else None
     if use is not None and engine.frame.where.work == "train":
         use.trains = True
-    return element(value)
+    return taken
 
 
 def _dict(_: State, call: Call) -> Value:

@@ -6,27 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import cast
 
+from whyidle.lint.nodes import within
 from whyidle.lint.project import Definition, Module, Project
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything
 _DEEPEST = 6  # classes of classes that are looked through
-
-
-def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield nodes and all below them, but not what functions and classes defined there hold."""
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, _FUNCTIONS):
-            continue
-        for name in node._fields:  # as ast.iter_child_nodes does, in half its time
-            value = getattr(node, name, None)
-            if isinstance(value, list):
-                stack.extend([one for one in value if isinstance(one, ast.AST)])
-            elif isinstance(value, ast.AST) and value._fields:
-                stack.append(value)
 
 
 def last_name(node: ast.expr) -> str:

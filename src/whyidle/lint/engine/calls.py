@@ -10,6 +10,7 @@ from whyidle.lint.engine.expressions import Expressions
 from whyidle.lint.engine.parts import Call, element, output, passed
 from whyidle.lint.events import As, Called
 from whyidle.lint.job import LoaderUse
+from whyidle.lint.nodes import within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, UNKNOWN, Kind, Place, Value, constant
 
@@ -29,7 +30,7 @@ class Calls(Expressions):
         if not inside:
             self._call_back(call)
             result = self._result(call)
-        elif result.kind == "unknown" and last_name(node.func) in knowledge.PASSING:
+        elif result.kind == "unknown" and (last_name(node.func) in knowledge.PASSING or _generates(call)):
             result = passed(call)
         elif result.kind == "unknown" and knowledge.MODULE_FACTORY.search(last_name(node.func)):
             result = Value("module", "assumed", name=call.name)
@@ -38,9 +39,6 @@ class Calls(Expressions):
             node=node,
             name=call.name,
             receiver=call.receiver,
-            receiver_text=ast.unparse(node.func.value)
-            if isinstance(node.func, ast.Attribute) and call.receiver
-            else "",
             args=call.args,
             keywords=call.keywords,
             result=result,
@@ -48,6 +46,7 @@ class Calls(Expressions):
             used=used,
             **self.place,
         )
+        self._declared(call)
         self._note(event)
         self.emit(event)
         if not used:
@@ -55,9 +54,12 @@ class Calls(Expressions):
         return result
 
     def _moved_in_place(self, call: Call) -> None:
-        """Note a batch that a function moves without returning it: `batch_to_device(batch, device)`."""
+        """Note a batch that is moved without being returned: `batch_to_device(batch, device)`, `batch.to(device)`."""
         if any(value.kind == "device" and value.place != "host" for value in call.args):
-            for node, value in zip(call.node.args, call.args, strict=False):
+            moved = list(zip(call.node.args, call.args, strict=False))
+            if isinstance(call.node.func, ast.Attribute) and call.receiver is not None:
+                moved.append((call.node.func.value, call.receiver))
+            for node, value in moved:
                 if isinstance(node, ast.Name) and value.kind == "tensor" and value.is_batch:
                     self.bind(node, value.but(place="device"))
 
@@ -162,16 +164,36 @@ class Calls(Expressions):
                 return True
         return False
 
-    def class_fields(self, definition: Definition) -> dict[str, Value]:
-        """Return what a class's body assigns: constants and defaults of a dataclass."""
+    def class_fields(self, definition: Definition, depth: int = 0) -> dict[str, Value]:
+        """Return what the bodies of a class and of its bases assign: constants and defaults of a dataclass."""
         fields: dict[str, Value] = {}
+        for base in definition.bases if depth < 6 else ():
+            found = self.project.member(definition.module, base) if "." not in base else None
+            if isinstance(found, Definition) and found.kind == "class" and found is not definition:
+                fields |= self.class_fields(found, depth + 1)
         for node in definition.node.body:
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-                if isinstance(node.value, ast.Constant):
-                    fields[node.target.id] = constant(node.value.value)
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                default = _default_of(node.value)
+                if default is None:
+                    fields.pop(node.target.id, None)
+                else:
+                    fields[node.target.id] = default
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
                 fields.update({t.id: constant(node.value.value) for t in node.targets if isinstance(t, ast.Name)})
         return fields
+
+    def _declared(self, call: Call) -> None:
+        """Note the options that classes declare, and their defaults: `tyro.cli(Args)`, `HfArgumentParser((A, B))`.
+
+        Lightning's `self.save_hyperparameters()` makes options of what `__init__` is given.
+        """
+        if call.method == "save_hyperparameters":
+            self.job.defaults.update({name: value for name, value in self.frame.env.items() if value.known})
+        if not knowledge.DECLARED.search(call.name):
+            return
+        for value in (one for given in (*call.args, *call.keywords.values()) for one in given.holds()):
+            if value.kind == "class" and isinstance(value.define, Definition):
+                self.job.defaults.update(self.class_fields(value.define))
 
     # Results
 
@@ -240,6 +262,26 @@ class Calls(Expressions):
             return True
         text = last_name(call.node.func.value) if isinstance(call.node.func, ast.Attribute) else ""
         return text.lower().strip("_") in {"logger", "log", "logging"} and call.method != "log"
+
+
+def _default_of(node: ast.expr | None) -> Value | None:
+    """Return the default of a dataclass's field, where it is a constant: `0`, `-1`, `field(default=0)`."""
+    if isinstance(node, ast.Call) and last_name(node.func) in {"field", "Field"}:
+        node = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        number = node.operand.value
+        return constant(-number) if isinstance(number, int | float) else None
+    return constant(node.value).but(node=node) if isinstance(node, ast.Constant) else None
+
+
+def _generates(call: Call) -> bool:
+    """Say whether a call makes a generator of the project that hands on the batches of a loader as they are."""
+    made = call.function.define
+    if call.first.kind != "loader" or not isinstance(made, Definition) or made.kind != "function":
+        return False
+    body = list(within(made.node.body))
+    moved = any(isinstance(node, ast.Attribute) and node.attr in {"to", "cuda"} for node in body)
+    return not moved and any(isinstance(node, ast.Yield | ast.YieldFrom) for node in body)
 
 
 def _of_network(result: Value, network: Value) -> Value:

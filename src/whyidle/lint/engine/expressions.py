@@ -12,6 +12,7 @@ from whyidle.lint.engine.knowledge import COUNTS, KNOWN_ON_HOST
 from whyidle.lint.engine.operators import compared, is_text, joined, operated, told
 from whyidle.lint.engine.state import State
 from whyidle.lint.events import As, How, Indexed, Looped, Shown, Tested
+from whyidle.lint.nodes import below
 from whyidle.lint.project import Definition, Module
 from whyidle.lint.values import ASSUMED, DEVICE, PLAIN, UNKNOWN, Value, constant, join
 
@@ -125,7 +126,11 @@ class Expressions(State):
             changes = value.known and isinstance(base.define, Definition) and attr in _changing(base.define)
             return value.but(known=False, constant=None) if changes else value
         method = self.callees.method(base.define, attr) if isinstance(base.define, Definition) else None
-        return None if method is None else Value("function", define=method, items=(base,))
+        if method is None:
+            return None
+        if base.kind != "class" and _is_property(method):
+            return self.invoke(method, (), {}, None, base)
+        return Value("function", define=method, items=(base,))
 
     def _imported(self, base: Value, attr: str) -> Value:
         found = base.define
@@ -210,8 +215,8 @@ class Expressions(State):
                 return Value("settings")
             return PLAIN
         tensors = [value for value in values if value.kind == "tensor"]
-        texts = any(value.known and isinstance(value.constant, str) for value in values)
-        if tensors and not texts:  # what is held against a text is none
+        texts = any((value.known and isinstance(value.constant, str)) or _is_member(value) for value in values)
+        if tensors and not texts:  # what is held against a text or an enum is none
             result = tensors[0]
             for value in tensors[1:]:
                 result = join(result, value)
@@ -360,6 +365,18 @@ class Expressions(State):
         return PLAIN
 
 
+def _is_member(value: Value) -> bool:
+    """Say whether a value is a member of an enum by how it is spelled: `Status.NOT_AVAILABLE`."""
+    owner, _, last = value.name.rpartition(".")
+    owner = owner.rpartition(".")[2]
+    return value.kind == "name" and last.isupper() and owner[:1].isupper() and not owner.isupper()
+
+
+def _is_property(method: Definition) -> bool:
+    decorators = method.node.decorator_list
+    return any(ast.unparse(one).endswith("property") for one in decorators)
+
+
 def _of_tensor(tensor: Value, attr: str) -> Value:
     if attr == "device":
         return Value("device", place=tensor.place)
@@ -384,7 +401,7 @@ def _changing(cls: Definition) -> frozenset[str]:
     if key not in asked:
         found = set()
         for name, method in cls.methods.items():
-            for node in ast.walk(method.node) if name != "__init__" else ():
+            for node in below(method.node) if name != "__init__" else ():
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                     found.add(node.attr)
         asked[key] = frozenset(found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from whyidle.lint.engine import knowledge
-from whyidle.lint.engine.callees import last_name, made_by, within
+from whyidle.lint.engine.callees import last_name, made_by
 from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
@@ -48,6 +48,8 @@ class Functions(Calls):
             return self.answers.get((key,), UNKNOWN)
         self.contexts[key] = self.contexts.get(key, 0) + 1
         self.visited.add(key)
+        if where.phase == "step" and (key not in self.entered or (where.hot and not self.entered[key].hot)):
+            self.entered[key] = where
         self.running.add(key)
         via = caller.via if node is None else (*caller.via, (caller.module.source, node))
         where = _decorated(function, replace(where, function=definition.qualname))
@@ -164,15 +166,23 @@ class _Names:
     losses: frozenset[str]  # that a backward pass starts from
 
 
+def _takes_loss(call: ast.Call) -> bool:
+    """Say whether a call starts from a loss: `scaler.scale(loss)`, or the step of an optimizer that does it all."""
+    if last_name(call.func) in {"backward", "manual_backward", "scale"}:
+        return True
+    func = call.func
+    return isinstance(func, ast.Attribute) and func.attr == "step" and "optim" in last_name(func.value).lower()
+
+
 def _names(definition: Definition) -> _Names:
     asked, key = definition.module.asked, ("names", id(definition.node))
     if key not in asked:
         uses: dict[str, set[str]] = {}
         losses: set[str] = set()
-        for node in within(definition.node.body):
+        for node in definition.module.within(definition.node.body):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 uses.setdefault(node.value.id, set()).add(node.attr)
-            elif isinstance(node, ast.Call) and last_name(node.func) in {"backward", "manual_backward", "scale"}:
+            elif isinstance(node, ast.Call) and _takes_loss(node):
                 losses.update(one.id for one in node.args[:1] if isinstance(one, ast.Name))
         losses |= {name for name, attributes in uses.items() if "backward" in attributes}
         asked[key] = _Names({name: frozenset(names) for name, names in uses.items()}, frozenset(losses))

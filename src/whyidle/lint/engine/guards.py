@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from whyidle.lint.engine.callees import last_name
@@ -122,6 +123,20 @@ def makes_once(node: ast.If) -> bool:
     return any(ast.unparse(target) == kept for target in targets)
 
 
+def asks_until_true(node: ast.If) -> bool:
+    """Say whether a condition is asked only until it holds once: `if full or is_full(queue): full = True`."""
+    test = node.test
+    if not (isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and isinstance(test.values[0], ast.Name)):
+        return False
+    return any(
+        isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Constant)
+        and one.value.value is True
+        and any(isinstance(target, ast.Name) and target.id == test.values[0].id for target in one.targets)
+        for one in node.body
+    )
+
+
 def fails(body: list[ast.stmt]) -> bool:
     """Say whether a block ends the program or raises."""
     return bool(body) and (isinstance(body[-1], ast.Raise) or _exits(body))
@@ -130,6 +145,11 @@ def fails(body: list[ast.stmt]) -> bool:
 def _exits(body: list[ast.stmt]) -> bool:
     last = body[-1]
     return isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _ENDING
+
+
+@lru_cache(1024)  # a function is followed several times
+def _spelled(test: ast.expr) -> str:
+    return test.id if isinstance(test, ast.Name) else ast.unparse(test)
 
 
 def split(test: ast.expr, value: Value) -> Split:
@@ -151,7 +171,7 @@ def split(test: ast.expr, value: Value) -> Split:
         return _counted(test, value.every)
     if value.name == "modulo":  # step % 100: zero, and so false, each hundredth time
         return _counted(test, value.every)[::-1]
-    text = test.id if isinstance(test, ast.Name) else ast.unparse(test)
+    text = _spelled(test)
     if _everywhere(text, last_name(test)):
         return _EITHER
     if value.known:
@@ -161,6 +181,7 @@ def split(test: ast.expr, value: Value) -> Split:
     return _unknown(test, value, text)
 
 
+@lru_cache(4096)
 def _everywhere(text: str, name: str) -> bool:
     """Say whether a condition is met by the job that we think of: it has a GPU, several ranks, and is rank 0."""
     return bool(_RANK.search(text) and not _RARE.search(name)) or bool(_GPU.search(text)) or "__name__" in text
@@ -187,7 +208,7 @@ def _several(test: ast.BoolOp, value: Value) -> Split:
 
 
 def _counted(test: ast.expr, every: int) -> Split:
-    if _ACCUMULATION.search(ast.unparse(test)):
+    if _ACCUMULATION.search(_spelled(test)):
         return Condition(update=True), ALWAYS
     return Condition("rare" if every != 1 else "", every), ALWAYS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
 from whyidle.lint.values import ASSUMED, HOST, TENSOR, UNKNOWN, Value
 
@@ -35,6 +36,12 @@ _ACCELERATOR = re.compile(r"^(accelerator|fabric)$")
 _BATCH = re.compile(r"^(batch|minibatch|mini_batch|batch_data)$")
 _METRIC = re.compile(r"(^|_)(metrics?|map_metric|f1_metric|acc_metric)$")
 
+# Annotations of lists and dicts of numbers and texts: `list[int]`, `Optional[Dict[str, List[float]]]`.
+_HOST_DATA = re.compile(
+    r"^(?=.*\b(int|float|str|bool)\b)((typing\.|t\.)?(List|Dict|Tuple|Set|Sequence|Optional|list|dict|tuple|set)\b"
+    r"|int|float|str|bool|None|[\s,\[\]|.])+$"
+)
+
 # What people ask of tensors; who asks for anything else has something else.
 TENSOR_LIKE = frozenset(
     "abs add all any argmin clone cpu copy_ cos cumsum data dim div double dtype eq exp fill_ float ge gt half "
@@ -53,6 +60,7 @@ TENSOR_ONLY = frozenset(
 )
 
 
+@lru_cache(4096)  # the same few names make up most of any program
 def named(name: str, *, parameter: bool = False) -> Value:
     """Return what something of this name most likely is; unknown for most names."""
     for pattern, kind in (
@@ -84,6 +92,8 @@ def annotated(annotation: ast.expr | None) -> Value | None:
     text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
     if not isinstance(text, str):
         return None
+    if _HOST_DATA.match(text):
+        return Value("plain")
     bare = text.replace(" ", "").removesuffix("|None").removeprefix("Optional[").rstrip("]")
     last = bare.rpartition(".")[2]
     if re.search(r"\b(Tensor|FloatTensor|LongTensor|BoolTensor)\b", text):

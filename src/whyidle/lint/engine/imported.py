@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.guess import named
@@ -17,12 +18,16 @@ _TENSOR_WORDS = ("loss", "reduce", "gather", "entropy", "criterion", "distance",
 
 def result_of(call: Call) -> Value:
     """Return what a call of an imported function gives: the first line of the table below that fits says it."""
-    for pattern, make in _MAKERS:
-        if pattern.search(call.name):
-            made = make(call)
-            if made is not None:
-                return made
+    for make in _fitting(call.name):
+        made = make(call)
+        if made is not None:
+            return made
     return of_unknown(call)
+
+
+@lru_cache(4096)
+def _fitting(name: str) -> tuple[Callable[[Call], Value | None], ...]:
+    return tuple(make for pattern, make in _MAKERS if pattern.search(name))
 
 
 def of_unknown(call: Call) -> Value:
@@ -137,14 +142,22 @@ def _of_tensors(call: Call) -> Value | None:
     boolean = last in knowledge.BOOLEAN
     places = {value.place for value in call.tensors()}
     if not places:
-        unknown = any(value.kind == "unknown" for value in call.args)
-        return TENSOR.but(boolean=boolean) if unknown else HOST.but(name=call.name, node=call.node)
+        numbers = all(value.known or value.name.startswith("numpy") for value in call.args)
+        return HOST.but(name=call.name, node=call.node) if numbers else TENSOR.but(boolean=boolean)
     order: tuple[Place, ...] = ("device", "assumed", "unknown", "host")
     place = next(one for one in order if one in places)
+    if place == "host" and any(v.is_batch for v in call.tensors()) and any(v.kind == "unknown" for v in call.args):
+        place = "unknown"  # a batch and what nobody knows: others may have moved both
     if "device" in call.keywords and last.endswith("_like"):
         place = "device"
     made = Value("tensor", place, boolean=boolean)
     return made.but(items=(made, made)) if last in _PAIRS and len(call.args) > 1 else made
+
+
+def _rearranged(call: Call) -> Value | None:
+    """Return the same tensor in another shape; of a list of tensors, one of them."""
+    tensor = next(iter(call.tensors()), None)
+    return None if tensor is None else tensor.but(items=None, fields=None, name="")
 
 
 # The first line that fits and gives something counts.
@@ -170,6 +183,7 @@ _MAKERS: tuple[tuple[re.Pattern[str], Callable[[Call], Value | None]], ...] = tu
         (knowledge.AUTOCAST, _context),
         (knowledge.NO_GRAD, _context),
         (knowledge.TENSOR_FUNCTIONS, _of_tensors),
+        (r"^einops\.(rearrange|repeat|reduce|einsum)$", _rearranged),
         (r"", _passing),
         (r"^(gym|gymnasium)\.|(^|\.)(make_vec|SyncVectorEnv|AsyncVectorEnv)$", _of("environment")),
         (r"(^|\.)from_pretrained$", _model),

@@ -9,7 +9,6 @@ FACTORIES = frozenset(
     "tensor as_tensor zeros ones empty full arange linspace logspace eye rand randn randint randperm normal "
     "from_numpy frombuffer asarray scalar_tensor tril_indices triu_indices hann_window hamming_window".split()
 )
-RANDOM_FACTORIES = frozenset("rand randn randint randperm normal".split())
 # Attributes and methods of tensors that the host knows without asking the GPU.
 KNOWN_ON_HOST = frozenset(
     "shape dtype ndim layout is_cuda is_cpu requires_grad is_leaf names itemsize nbytes grad_fn size dim stride numel "
@@ -55,6 +54,11 @@ LOADER_ARGUMENTS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
     "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
 )  # fmt: skip
+# Calls that take options from the command line by the fields of dataclasses.
+DECLARED = re.compile(
+    r"^tyro\.|ArgumentParser$|TrlParser$|(^|\.)(CLI|cli)$|^(simple_parsing|pyrallis|draccus|chz|jsonargparse|datargs)\.|"
+    r"^\.(add_arguments|parse_args_into_dataclasses|add_class_arguments)$"
+)
 METRICS = re.compile(r"^(torchmetrics|torcheval\.metrics|ignite\.metrics|evaluate\.load|datasets\.load_metric)")
 ACCELERATORS = re.compile(r"(^|\.)(Accelerator|Fabric)$")
 SCALERS = re.compile(r"(^|\.)(\w*GradScaler|NativeScaler\w*|LossScaler|ApexScaler)$")
@@ -77,7 +81,10 @@ EVAL_METHODS = frozenset(
     "validation_step test_step predict_step evaluate validate test val eval evaluation validation eval_step "
     "prediction_step compute_metrics".split()
 )
-MODULE_BASES = re.compile(r"(^|\.)(\w*Module|\w*Model|\w*Layer|PreTrainedModel|\w*Net|nn\.\w+)$")
+MODULE_BASES = re.compile(
+    r"(^|\.)(\w*Module|\w*Model|\w*Layer|PreTrainedModel|\w*Net|nn\.\w+"
+    r"|(?!DataCollator)\w+For(CausalLM|MaskedLM|PreTraining|ConditionalGeneration|QuestionAnswering|\w+Classification))$"
+)
 DATASET_BASES = re.compile(r"(^|\.)\w*(Dataset|ImageFolder)$")
 # Functions of torch itself that take and give tensors; what stands in its other modules does not.
 TENSOR_FUNCTIONS = re.compile(

@@ -8,8 +8,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from whyidle.lint.engine.callees import last_name, within
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.guess import named
+from whyidle.lint.project import Module
 from whyidle.lint.values import UNKNOWN, Value
 from whyidle.lint.where import Where
 
@@ -53,14 +54,14 @@ class LoopKind(Enum):
         return replace(fresh, update=self is LoopKind.UPDATE)
 
 
-def steps_environment(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+def steps_environment(node: ast.For | ast.AsyncFor | ast.While, module: Module) -> bool:
     """Say whether a loop steps an environment of reinforcement learning."""
     return any(
         isinstance(one, ast.Call)
         and isinstance(one.func, ast.Attribute)
         and one.func.attr == "step"
         and re.search(r"(^|_)envs?(_|$)|environment", last_name(one.func.value), re.IGNORECASE)
-        for one in within(node.body)
+        for one in module.within(node.body)
     )
 
 
@@ -76,8 +77,8 @@ def kind_of(engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: 
             return LoopKind.STEP
         return LoopKind.UPDATE if engine.traits.steps(node.body, module) else LoopKind.EPOCH
     if where.phase == "step":
-        return LoopKind.ROLLOUT if steps_environment(node) else LoopKind.WITHIN
-    return _without_training(node, over, where)
+        return LoopKind.ROLLOUT if steps_environment(node, module) else LoopKind.WITHIN
+    return _without_training(engine, node, over, where)
 
 
 def _once_for_all(engine: Statements, node: ast.For | ast.AsyncFor | ast.While) -> bool:
@@ -114,29 +115,51 @@ def _takes_a_batch(node: ast.For | ast.AsyncFor | ast.While, over: Value) -> boo
     return False
 
 
-def _without_training(node: ast.For | ast.AsyncFor | ast.While, over: Value, where: Where) -> LoopKind:
-    calls = [one for one in within(node.body) if isinstance(one, ast.Call)]
-    if steps_environment(node):
+def _without_training(
+    engine: Statements, node: ast.For | ast.AsyncFor | ast.While, over: Value, where: Where
+) -> LoopKind:
+    module = engine.frame.module
+    calls = [one for one in module.within(node.body) if isinstance(one, ast.Call)]
+    if steps_environment(node, module):
         return LoopKind.ROLLOUT
+    if not isinstance(node, ast.While) and isinstance(node.iter, ast.List | ast.Tuple):
+        return LoopKind.WITHIN if where.phase == "maybe" else LoopKind.PLAIN  # a few things that the source lists
     if over.kind == "loader":
         return LoopKind.EVAL
     name = where.function.rpartition(".")[2]
     quiet = where.no_grad or any(
         isinstance(one, ast.With)
         and any("no_grad" in ast.unparse(i) or "inference_mode" in ast.unparse(i) for i in one.items)
-        for one in within(node.body)
+        for one in module.within(node.body)
     )
     if quiet and _EVALUATES.search(name) and not _GENERATES.search(name):
         return LoopKind.EVAL
-    if (quiet or _GENERATES.search(name)) and _calls_network(calls):
-        counted = isinstance(node, ast.While) or bool(_COUNTS.search(ast.unparse(node.iter)))
+    if (quiet or _GENERATES.search(name)) and _calls_network(engine, calls):
+        counted = _counted(node)
+        if not counted and _generates_within(engine, node):
+            return LoopKind.WITHIN if where.phase == "maybe" else LoopKind.PLAIN  # over prompts, each a loop of its own
         return LoopKind.INFER if counted or _GENERATES.search(name) else LoopKind.EVAL
     if where.phase == "maybe":
         return LoopKind.WITHIN
     return LoopKind.PLAIN
 
 
-def _calls_network(calls: list[ast.Call]) -> bool:
+def _counted(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Say whether rounds are counted, as those over tokens are, and not taken from something."""
+    return isinstance(node, ast.While) or bool(_COUNTS.search(ast.unparse(node.iter)))
+
+
+def _generates_within(engine: Statements, node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    traits, module = engine.traits, engine.frame.module
+    inner = traits.parts(node.body, module)[1]
+    return any(_counted(loop) and _calls_network(engine, traits.parts(loop.body, module)[0]) for loop in inner)
+
+
+def _calls_network(engine: Statements, calls: list[ast.Call]) -> bool:
+    """Say whether a network is called, here or in a function of the project that is called here."""
+    traits, module = engine.traits, engine.frame.module
+    callees = [one for call in calls for one in engine.callees.of(call, module)]
+    calls = calls + [call for one in callees for call in traits.parts(one.node.body, one.module)[0]]
     return any(
         named(last_name(one.func)).kind == "module"
         or last_name(one.func) in {"forward", "fwd", "decode_one_token", "decode_step", "denoise"}

@@ -15,7 +15,10 @@ from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, P
 
 _CUDA_TYPE = re.compile(r"^torch\.cuda\.\w*Tensor$")
 _USE_GPU = re.compile(r"^(use_)?(cuda|gpu|accel|mps)$")
-_KEEPS = frozenset("squeeze unsqueeze view reshape flatten expand clone detach contiguous to cuda permute".split())
+_KEEPS = frozenset(
+    "squeeze unsqueeze view view_as reshape reshape_as flatten expand expand_as repeat transpose t permute clone "
+    "detach contiguous to cuda".split()
+)
 _NETWORK_RESULTS = frozenset(
     "forward loss encode decode predict generate logits score embed sample log_prob render_loss get_value "
     "get_action_and_value encode_image encode_text compute_loss training_loss training_losses".split()

@@ -9,8 +9,11 @@ from whyidle.lint.values import PLAIN, UNKNOWN, Value, constant, join
 
 
 def combined(tensor: Value, other: Value) -> Value:
-    """Return the result of arithmetic with a tensor."""
+    """Return the result of arithmetic with a tensor; a batch and what nobody knows may have been moved by others."""
     result = join(tensor, other) if other.kind == "tensor" else tensor
+    unsure = {tensor.place, other.place} == {"unknown", "host"}
+    if (other.kind == "unknown" and tensor.is_batch and tensor.on_host) or (other.kind == "tensor" and unsure):
+        result = result.but(place="unknown", pinned=None)
     if "device" in (tensor.place, other.place if other.kind == "tensor" else ""):
         result = result.but(place="device")
     elif "assumed" in (tensor.place, other.place if other.kind == "tensor" else ""):

@@ -53,6 +53,7 @@ class State:
         self.answers: dict[tuple[object, ...], Value] = {}
         self.contexts: dict[int, int] = {}
         self.running: set[int] = set()
+        self.entered: dict[int, Where] = {}  # from where functions are called, in the hottest place: by identity
         self.foreign = 0  # functions of other modules that were followed
         self.loaders: dict[int, LoaderUse] = {}
         self.globals: dict[int, Frame] = {}  # of modules, by identity

@@ -6,13 +6,24 @@ import ast
 from collections.abc import Callable, Sequence
 
 from whyidle.lint.engine import knowledge
-from whyidle.lint.engine.callees import last_name, within
+from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.functions import Functions
-from whyidle.lint.engine.guards import ALWAYS, RARELY, Condition, asks_for_gpu, ends, fails, makes_once, split
+from whyidle.lint.engine.guards import (
+    ALWAYS,
+    RARELY,
+    Condition,
+    asks_for_gpu,
+    asks_until_true,
+    ends,
+    fails,
+    makes_once,
+    split,
+)
 from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
+from whyidle.lint.nodes import within
 from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
 from whyidle.lint.where import Where
 
@@ -123,6 +134,8 @@ class Statements(Functions):
                 value = self._by_name(target.id)
             elif value.kind == "tensor" and TEXT.search(target.id):
                 value = PLAIN
+            elif value.kind == "tensor" and value.place == "unknown" and self._of_model(target.id):
+                value = value.but(place="assumed")
             frame.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)
@@ -139,6 +152,10 @@ class Statements(Functions):
             return ASSUMED
         return guess if guess.kind in {"loader", "device", "environment", "scheduler", "optimizer"} else UNKNOWN
 
+    def _of_model(self, name: str) -> bool:
+        """Say whether a tensor of this name comes from a model: a loss, logits, predictions."""
+        return name in self.frame.losses or named(name, parameter=True) == ASSUMED
+
     def _unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:
         names = target.elts
         whole = value.items is not None and value.name != "each" and len(value.items) == len(names)
@@ -147,6 +164,8 @@ class Statements(Functions):
                 self.bind(name, value.items[number])
             elif value.kind == "tensor":
                 self.bind(name, value.but(items=None, fields=None))
+            elif value.kind == "settings":  # model_args, data_args = parser.parse_args_into_dataclasses()
+                self.bind(name, value)
             elif value.items:
                 self.bind(name, element(value))
             else:
@@ -198,9 +217,13 @@ class Statements(Functions):
 
     def branch(self, node: ast.If) -> Condition | None:
         frame = self.frame
+        before = frame.where
+        if asks_until_true(node):
+            frame.where = RARELY.behind(before)
         value = self.test(node.test, "if")
+        frame.where = before
         yes, no = self._conditions(node, value)
-        before, env = frame.where, dict(frame.env)
+        env = dict(frame.env)
         frame.where = yes.behind(before)
         self.body(node.body)
         taken = frame.env
@@ -222,7 +245,7 @@ class Statements(Functions):
 
     def _conditions(self, node: ast.If, value: Value) -> tuple[Condition, Condition]:
         yes, no = split(node.test, value)
-        if _remembers(node):
+        if _remembers(node) or _switches(node):
             yes = yes.both(RARELY)
         module = self.frame.module
         if (
@@ -299,7 +322,6 @@ class Statements(Functions):
         self._loop(node, over, item, parameters)
 
     def while_(self, node: ast.While) -> None:
-        self.test(node.test, "while")
         self._loop(node, UNKNOWN, None, False)
 
     def iterate(self, node: ast.expr) -> tuple[Value, Value]:
@@ -314,10 +336,13 @@ class Statements(Functions):
         outer = frame.where
         kind = kind_of(self, node, over)
         frame.where = kind.place(outer)
-        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node):
+        if kind in {LoopKind.STEP, LoopKind.UPDATE} and steps_environment(node, frame.module):
             self.be(environment=True)
         self.emit(Looped(node=node, over=over, parameters=parameters, **self.place))
         self.taken(over, outer, frame.where)
+        binds = isinstance(node, ast.While) and any(isinstance(one, ast.NamedExpr) for one in ast.walk(node.test))
+        if isinstance(node, ast.While) and binds:
+            self.test(node.test, "while")
         if item is not None and isinstance(node, ast.For | ast.AsyncFor):
             if over.kind == "loader" and over.loader is None and item.kind == "unknown":
                 item = element(over)
@@ -325,6 +350,8 @@ class Statements(Functions):
         self._forget(node)
         env, first = dict(frame.env), len(self.job.events)
         self.body(node.body)
+        if isinstance(node, ast.While) and not binds:
+            self.test(node.test, "while")  # of what the round has made: asked anew in each
         if kind in {LoopKind.STEP, LoopKind.UPDATE}:
             calls = tuple(event for event in self.job.events[first:] if isinstance(event, Called))
             self.emit(Stepped(node=node, calls=calls, loop=node, **self.place))
@@ -335,7 +362,7 @@ class Statements(Functions):
     def _forget(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
         """Take what a loop counts or changes for no constant: `step = 0` before it says nothing of later rounds."""
         env = self.frame.env
-        for one in within(node.body):
+        for one in self.frame.module.within(node.body):
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id in env and env[one.id].known:
                 env[one.id] = env[one.id].but(known=False, constant=None)
             elif isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Attribute):
@@ -372,6 +399,22 @@ def _remembers(node: ast.If) -> bool:
     return any(
         isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) and ast.dump(one.value) == kept
         for one in within(node.body)
+    )
+
+
+def _switches(node: ast.If) -> bool:
+    """Say whether a branch switches off what it asks for, and so runs once: `if first: first = False`."""
+    inverted = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+    asked = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+    if not isinstance(asked, ast.Name | ast.Attribute):
+        return False
+    name = ast.unparse(asked)
+    return any(
+        isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Constant)
+        and one.value.value is inverted
+        and any(ast.unparse(target) == name for target in one.targets)
+        for one in node.body
     )
 
 

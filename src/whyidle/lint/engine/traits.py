@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, cast
 
-from whyidle.lint.engine.callees import Callees, last_name, within
+from whyidle.lint.engine.callees import Callees, last_name
 from whyidle.lint.engine.knowledge import STEP_METHODS
 from whyidle.lint.project import Module
 
@@ -113,7 +113,7 @@ class Traits:
         """Return the calls and the loops in a block, at whatever depth."""
         key = ("parts", id(block))
         if key not in module.asked:
-            nodes = list(within(block))
+            nodes = module.within(block)
             module.asked[key] = (
                 [node for node in nodes if isinstance(node, ast.Call)],
                 [node for node in nodes if isinstance(node, _LOOPS)],

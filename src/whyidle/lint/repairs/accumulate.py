@@ -213,7 +213,7 @@ def _kept(read: ast.Call, source: Source, kind: str, exact: bool) -> str:
 
 def spelled(tensor: ast.expr, source: Source) -> str:
     """Return the code of an expression as it stands there, ready to be followed by a method."""
-    code = ast.get_source_segment(source.text, tensor) or ast.unparse(tensor)
+    code = source.code(tensor) or ast.unparse(tensor)
     return code if isinstance(tensor, _ATOMS) else f"({code})"
 
 

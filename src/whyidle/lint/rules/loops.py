@@ -1,31 +1,12 @@
-"""What decides how often a line runs, by the text: the loop around it, what that assigns, and what skips the line."""
+"""What decides how often a line runs, by the text: what the loop around it assigns, and what skips the line."""
 
 from __future__ import annotations
 
 import ast
 from itertools import pairwise
-from typing import TypeAlias
 
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import FUNCTIONS, LOOPS, Loop, around
 from whyidle.lint.source import Source
-
-Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-def innermost(node: ast.AST, source: Source) -> Loop | None:
-    """Return the innermost loop whose body holds a node and that belongs to the same function; None outside of loops.
-
-    What stands in a loop's head is in the loop around it.
-    """
-    found: Loop | None = None
-    for part, inner in pairwise((*around(source, node), node)):
-        if isinstance(part, FUNCTIONS):
-            found = None
-        elif isinstance(part, LOOPS) and inner in part.body:
-            found = part
-    return found
 
 
 def stored_names(loop: Loop) -> set[str]:

@@ -11,16 +11,11 @@ from typing import TypeAlias
 from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import below
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 RANKS = re.compile(r"rank|main_process|is_main|master|global_zero|distributed|world_size", re.IGNORECASE)
 LONGEST_RANK = 60  # characters of a condition that asks for a rank and nothing else
 Bindings: TypeAlias = Mapping[str, Sequence[ast.expr]]
-
-
-def function_of(path: Sequence[ast.AST]) -> ast.AST:
-    """Return the innermost function of what stands around a node, or the module."""
-    return next((node for node in reversed(path) if isinstance(node, FUNCTIONS)), path[0])
 
 
 def condition(path: Sequence[ast.AST]) -> str:
@@ -66,7 +61,7 @@ def names_in(target: ast.AST) -> Iterator[str]:
 def bindings(function: ast.AST) -> Bindings:
     """Return what each name is bound to in a function, by assignments and by what loops go over."""
     found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(function):
+    for node in below(function):
         if isinstance(node, ast.Assign):
             bound = [(target, node.value) for target in node.targets]
         elif isinstance(node, ast.AnnAssign) and node.value is not None:

@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import every
 from whyidle.lint.often import each_step, rhythm
 from whyidle.lint.source import Source
 
@@ -45,6 +46,7 @@ class Recompile(Check):
 
     cost = "pause"
     sees = (Called,)
+    calls = ends({"torch.compile", *_FORGETS})
 
     def __init__(self) -> None:
         self.compiled: dict[str, _Compiled] = {}
@@ -70,7 +72,7 @@ class Recompile(Check):
     def end(self, job: Job) -> Iterator[Hit]:
         if "torch.compile" not in job.source.text:
             return
-        for function in (node for node in ast.walk(job.source.tree) if isinstance(node, ast.FunctionDef)):
+        for function in every(job.source, ast.FunctionDef):
             if any(isinstance(one, ast.Call) and _is_for_each_shape(one) for one in function.decorator_list):
                 self.compiled[function.name] = _Compiled(function.name, job.source, function)
         for compiled in self.compiled.values():
@@ -197,8 +199,7 @@ def _is_for_each_shape(call: ast.Call) -> bool:
 
 def _growing(compiled: _Compiled) -> Iterator[Hit]:
     """Yield the calls that get a tensor which the same loop makes larger, and where it does so."""
-    tree = compiled.source.tree
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == compiled.text]
+    calls = [node for node in every(compiled.source, ast.Call) if ast.unparse(node.func) == compiled.text]
     for call in calls:
         loops = [part for part in around(compiled.source, call) if isinstance(part, ast.For | ast.While)]
         given = {ast.unparse(value) for value in (*call.args, *(keyword.value for keyword in call.keywords))}
@@ -238,7 +239,7 @@ def _counting(job: Job) -> Iterator[Hit]:
     compiled = {
         id(event.statement) for event in job.events if event.where.compiled and isinstance(event.statement, ast.stmt)
     }
-    for cls in (node for node in ast.walk(job.source.tree) if isinstance(node, ast.ClassDef)):
+    for cls in every(job.source, ast.ClassDef):
         methods = {node.name: node for node in cls.body if isinstance(node, ast.FunctionDef)}
         forward, start = methods.get("forward"), methods.get("__init__")
         if forward is None or start is None or not any(id(node) in compiled for node in ast.walk(forward)):

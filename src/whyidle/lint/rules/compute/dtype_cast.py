@@ -34,6 +34,7 @@ class DtypeCast(Check):
 
     cost = "kernel"
     sees = (Called,)
+    calls = frozenset(_CASTS)
 
     def __init__(self) -> None:
         self.turned: dict[str, list[tuple[str, Called]]] = {}

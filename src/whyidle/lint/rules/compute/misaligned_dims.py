@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.precision import is_sixteen_bit
@@ -42,6 +42,7 @@ class MisalignedDims(Check):
 
     cost = "kernel"
     sees = (Called,)
+    calls = ends(_LAYERS)
 
     def __init__(self) -> None:
         self.sides: dict[int, set[str]] = {}

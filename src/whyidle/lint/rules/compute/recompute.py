@@ -156,10 +156,11 @@ def train(model, loader, optimizer, checkpoint, layers):
 
 def _is_switch(event: Called, job: Job) -> bool:
     """Say whether a model is told to do it: model.gradient_checkpointing_enable(), set_grad_checkpointing(True)."""
-    enable = event.argument(0, "enable")
-    on = enable is None or not enable.known or bool(enable.constant)
     method = event.name.rpartition(".")[2]
-    if method not in _SWITCHES or not job.trains or not on:
+    if method not in _SWITCHES or not job.trains:
+        return False
+    enable = event.argument(0, "enable")
+    if enable is not None and enable.known and not enable.constant:
         return False
     chain = around(event.source, event.node)
     if any(isinstance(part, ast.If) and "checkpoint" in ast.unparse(part.test) for part in chain):

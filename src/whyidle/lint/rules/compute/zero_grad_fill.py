@@ -34,6 +34,7 @@ class ZeroGradFill(Check):
 
     cost = "launch"
     sees = (Called,)
+    calls = frozenset({"zero_grad"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name.rpartition(".")[2] != "zero_grad" or job.gpu == "no":

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import around, function_of
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.rules.reached import Bindings, bindings, function_of
+from whyidle.lint.rules.reached import Bindings, bindings
 from whyidle.lint.source import Source
 
 # What gives gradients as they are, only packed or scaled: a norm of them is another thing, and small.
@@ -38,6 +38,7 @@ class BucketOverlap(Check):
 
     cost = "network"
     sees = (Called,)
+    calls = frozenset({"all_reduce"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         assert isinstance(event, Called)

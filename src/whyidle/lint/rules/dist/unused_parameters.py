@@ -38,6 +38,7 @@ class UnusedParameters(Check):
 
     cost = "network"
     sees = (Called,)
+    calls = frozenset({*ARGUMENTS, "Trainer", "Fabric"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         assert isinstance(event, Called)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.often import each_step, rhythm
@@ -49,6 +49,7 @@ class DebuggerOverhead(Check):
 
     cost = "measure"
     sees = (Called,)
+    calls = ends(_STOPS | _TRACES)
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or not job.trains or event.where.guard != "":

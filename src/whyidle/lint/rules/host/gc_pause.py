@@ -29,6 +29,7 @@ class GcPause(Check):
 
     cost = "pause"
     sees = (Called,)
+    calls = frozenset({"collect"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name != "gc.collect" or not each_step(event.where):

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import every
+from whyidle.lint.source import Source
 
 _LOOPS = (ast.For, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 _ARRAYS = {"np", "numpy", "cv2", "Image", "torch", "pandas", "pd", "skimage", "scipy"}
@@ -29,12 +31,13 @@ class GilContention(Check):
 
     cost = "launch"
     sees = (Called,)
+    calls = frozenset({"Thread"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name != "threading.Thread" or not job.trains or job.gpu == "no":
             return
         target = next((keyword.value for keyword in event.node.keywords if keyword.arg == "target"), None)
-        function = _function(event.source.tree, target) if target is not None else None
+        function = _function(event.source, target) if target is not None else None
         work = _work(function) if function is not None else None
         if function is None or work is None:
             return
@@ -170,10 +173,10 @@ def train(loader, model, optimizer, state):
     )
 
 
-def _function(tree: ast.Module, target: ast.expr) -> ast.FunctionDef | None:
+def _function(source: Source, target: ast.expr) -> ast.FunctionDef | None:
     """Return the function of this file that a thread is to run: `reader`, `self.run`."""
     name = target.attr if isinstance(target, ast.Attribute) else target.id if isinstance(target, ast.Name) else ""
-    return next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name), None)
+    return next((node for node in every(source, ast.FunctionDef) if node.name == name), None)
 
 
 def _work(function: ast.FunctionDef) -> ast.AST | None:

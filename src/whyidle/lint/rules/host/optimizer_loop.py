@@ -7,6 +7,7 @@ from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.enclosing import function_around
 from whyidle.lint.events import Event, Looped
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import below
 from whyidle.lint.often import each_step, rhythm
 
 _ARITHMETIC = {"add_", "sub_", "mul_", "div_", "lerp_", "addcmul_", "addcdiv_", "clamp_", "clip_"}
@@ -221,18 +222,18 @@ def train(model, ema, loader):
 
 def _is_over_dict(event: Looped) -> bool:
     """Say whether the loop goes over parameters by name: `dict(model.named_parameters()).items()`, a state_dict."""
-    if isinstance(event.node, ast.For) and "state_dict()" in ast.unparse(event.node.iter):
-        return True
-    loop, function = event.node, function_around(event.source, event.node)
-    if not isinstance(loop, ast.For) or function is None or not isinstance(loop.iter, ast.Call):
+    over = event.node.iter if isinstance(event.node, ast.For) else None
+    if over is None or "state_dict()" in ast.unparse(over):
+        return over is not None
+    if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute) or over.func.attr != "items":
         return False
-    root = _root(loop.iter)
-    return ast.unparse(loop.iter.func).endswith(".items") and any(
+    root, function = _root(over), function_around(event.source, event.node)
+    return function is not None and any(
         isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and node.targets[0].id == root
         and "named_parameters()" in ast.unparse(node.value)
-        for node in ast.walk(function)
+        for node in below(function)
     )
 
 

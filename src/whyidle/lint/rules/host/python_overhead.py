@@ -38,13 +38,13 @@ class PythonOverhead(Check):
 
     def __init__(self) -> None:
         self.loops: list[tuple[Looped, ast.For, str]] = []
-        self.calls: list[Called] = []
+        self.launches: list[Called] = []
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not event.where.hot or job.gpu == "no":
             return
         if isinstance(event, Called) and event.where.inner and event.result.on_device:
-            self.calls.append(event)
+            self.launches.append(event)
         if isinstance(event, Looped) and isinstance(event.node, ast.For) and event.where.inner:
             counter = _counter(event)
             if counter and not _hands_on(event.node) and not _is_over_list(event):
@@ -54,7 +54,7 @@ class PythonOverhead(Check):
     def end(self, job: Job) -> Iterator[Hit]:
         for event, loop, counter in self.loops:
             body = {id(node) for statement in loop.body for node in ast.walk(statement)}
-            if any(id(call.node) in body and any(_takes_item(call.node, counter)) for call in self.calls):
+            if any(id(call.node) in body and any(_takes_item(call.node, counter)) for call in self.launches):
                 yield Hit(
                     loop,
                     f"The loop over `{ast.unparse(loop.iter)}` works on the GPU item by item {rhythm(event)}: "

@@ -4,11 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import around, function_of
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import every
 from whyidle.lint.rules.infer.one_by_one import loop_of_items
-from whyidle.lint.rules.reached import bindings, function_of
+from whyidle.lint.rules.reached import bindings
 from whyidle.lint.source import Source
 
 POSTS = {"requests.post", "requests.request", "httpx.post", ".post"}
@@ -44,7 +45,7 @@ class LowConcurrency(Check):
         if event.where.guard in {"rare", "error"} or job.trains:
             return
         asks = (event.name in POSTS and _has_prompt(event.source, event.node)) or (
-            event.name == ".create" and event.receiver_text.endswith(ENDPOINTS) and _own_server(event.source.tree)
+            event.name == ".create" and event.receiver_text.endswith(ENDPOINTS) and _own_server(event.source)
         )
         loop = loop_of_items(event.source, event.node) if asks else None
         if loop is None:
@@ -184,10 +185,10 @@ def _keys(node: ast.AST) -> Iterator[ast.Constant]:
         yield from (key for key in node.keys if isinstance(key, ast.Constant))
 
 
-def _own_server(tree: ast.Module) -> bool:
+def _own_server(source: Source) -> bool:
     """Say whether a client is made for a server with an address of its own, which is not one on the open internet."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "OpenAI":
+    for node in every(source, ast.Call):
+        if ast.unparse(node.func).rpartition(".")[2] == "OpenAI":
             for word in node.keywords:
                 if word.arg == "base_url":
                     return not (isinstance(word.value, ast.Constant) and str(word.value.value).startswith("https://"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.events import Called, Event
@@ -153,18 +154,20 @@ def _made_by(event: Called) -> str:
         function = function.value
     elif not isinstance(function, ast.Name):
         return ""
-    return _factory(event.source, function.id) if isinstance(function, ast.Name) else ""
+    return _factories(event.source).get(function.id, "") if isinstance(function, ast.Name) else ""
 
 
-def _factory(source: Source, name: str) -> str:
+@lru_cache(4)  # asked at each call of a name
+def _factories(source: Source) -> dict[str, str]:
+    """Return the variables of a file that get a pipeline or an engine, and of what library."""
     if not any(f"{made}(" in source.text for made in FACTORIES):  # most files: bindings take time
-        return ""
-    for value in bindings(source.tree).get(name, ()):
-        if isinstance(value, ast.Call):
-            library = FACTORIES.get(ast.unparse(value.func).rpartition(".")[2], "")
-            if library and library in source.text:
-                return library
-    return ""
+        return {}
+    found: dict[str, str] = {}
+    for name, values in bindings(source.tree).items():
+        made = (ast.unparse(value.func).rpartition(".")[2] for value in values if isinstance(value, ast.Call))
+        libraries = (FACTORIES[one] for one in made if one in FACTORIES)
+        found[name] = next((library for library in libraries if library in source.text), "")
+    return found
 
 
 def _pads(loop: ast.For | ast.comprehension) -> bool:

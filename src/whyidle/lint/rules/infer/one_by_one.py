@@ -6,8 +6,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from whyidle.lint.enclosing import around
-from whyidle.lint.rules.reached import FUNCTIONS, bindings, function_of, names_in
+from whyidle.lint.enclosing import FUNCTIONS, around, function_of
+from whyidle.lint.nodes import every
+from whyidle.lint.rules.reached import bindings, names_in
 from whyidle.lint.source import Source
 
 FEW = 8  # items that are spelled out: a demonstration rather than a load
@@ -35,8 +36,8 @@ def loop_of_items(source: Source, call: ast.Call) -> ast.For | ast.comprehension
     function = function_of(path)
     if not isinstance(function, ast.FunctionDef):
         return None
-    for other in ast.walk(source.tree):
-        if isinstance(other, ast.Call) and isinstance(other.func, ast.Name) and other.func.id == function.name:
+    for other in every(source, ast.Call):
+        if isinstance(other.func, ast.Name) and other.func.id == function.name:
             outer = around(source, other)
             if outer and not isinstance(function_of(outer), ast.AsyncFunctionDef):
                 found = _items(source.tree, outer, other)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import every
 from whyidle.lint.rules.input.loaders import for_evaluation
 from whyidle.lint.rules.input.worker_code import worker_code
 from whyidle.lint.source import Source
@@ -221,8 +222,8 @@ def _pretrained_tokenizers(source: Source) -> frozenset[str]:
     """Return the variables that get a tokenizer: `tok = AutoTokenizer.from_pretrained(...)`."""
     return frozenset(
         ast.unparse(target).rpartition(".")[2]
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        for node in every(source, ast.Assign)
+        if isinstance(node.value, ast.Call)
         for target in node.targets
         if ast.unparse(node.value.func).endswith(("Tokenizer.from_pretrained", "TokenizerFast.from_pretrained"))
     )

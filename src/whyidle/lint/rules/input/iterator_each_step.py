@@ -28,6 +28,7 @@ class IteratorEachStep(Check):
     rule = "input.worker_startup"
     cost = "input"
     sees = (Called,)
+    calls = frozenset({"next"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name != "next" or not event.node.args:

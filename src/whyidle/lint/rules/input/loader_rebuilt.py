@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import loop_around
 from whyidle.lint.job import Job, LoaderUse
 from whyidle.lint.rules.input.loaders import built_each_time, for_training, setting
-from whyidle.lint.rules.loops import conditional, innermost, stored_names
+from whyidle.lint.rules.loops import conditional, stored_names
 from whyidle.model.finding import Severity
 
 
@@ -38,7 +39,7 @@ class LoaderRebuilt(Check):
                 continue
             if not use.per_epoch and where.phase not in {"epoch", "step"}:
                 continue  # once in all
-            loop = innermost(use.call.node, use.call.source)
+            loop = loop_around(use.call.source, use.call.node)
             if loop is not None and stored_names(loop) & _names(use.call.node):
                 continue  # built of what the loop makes: it may have to be new
             grade: tuple[Severity, float] = ("low", 0.5 if conditional(use.call.node, use.call.source) else 0.7)

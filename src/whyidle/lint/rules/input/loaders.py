@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import around, loop_around
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job, LoaderUse
-from whyidle.lint.rules.loops import innermost
+from whyidle.lint.nodes import every
 from whyidle.lint.source import Source
 
 # Random numbers that an endless sampler promises: nobody sees the end of such an epoch (minGPT asks for 1e10).
@@ -115,9 +115,9 @@ def built_each_time(use: LoaderUse, job: Job) -> bool:
     """Say whether a loader is built anew each time that it is iterated: both in a loop over epochs or steps."""
     if any(call.where.phase in {"epoch", "step"} for call in job.calls(use.call.name) if call.node is use.call.node):
         return True
-    around = innermost(use.call.node, use.call.source)
+    around = loop_around(use.call.source, use.call.node)
     return bool(use.iterated) and all(
-        loop.where.function == use.call.where.function and innermost(loop.node, loop.source) is around
+        loop.where.function == use.call.where.function and loop_around(loop.source, loop.node) is around
         for loop in use.iterated
     )
 
@@ -128,9 +128,8 @@ def made(code: ast.expr | None, use: LoaderUse) -> ast.expr | None:
         return code
     before = [
         node
-        for node in ast.walk(use.call.source.tree)
-        if isinstance(node, ast.Assign)
-        and node.lineno < use.call.node.lineno
+        for node in every(use.call.source, ast.Assign)
+        if node.lineno < use.call.node.lineno
         and any(isinstance(target, ast.Name) and target.id == code.id for target in node.targets)
     ]
     return max(before, key=lambda node: node.lineno).value if before else code

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from whyidle.lint.job import Job, LoaderUse
+from whyidle.lint.nodes import every
 from whyidle.lint.source import Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -51,18 +52,16 @@ def _functions(code: ast.expr | None, source: Source, depth: int = 0) -> Iterato
             yield from methods(kind, "__call__")
     elif isinstance(code, ast.Name | ast.Attribute):
         name = code.id if isinstance(code, ast.Name) else code.attr
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.FunctionDef) and node.name == name:
-                yield node
-            elif isinstance(node, ast.Assign) and any(getattr(target, "id", "") == name for target in node.targets):
+        yield from (node for node in every(source, ast.FunctionDef) if node.name == name)
+        for node in every(source, ast.Assign):
+            if any(getattr(target, "id", "") == name for target in node.targets):
                 value = node.value if isinstance(node.value, ast.Lambda | ast.Call) else None
                 yield from _functions(value, source, depth + 1)
 
 
 def classes(source: Source, name: str) -> Iterator[ast.ClassDef]:
     """Yield the classes of this name that a file defines."""
-    if name and f"class {name}" in source.text:  # most files have none of it, and walking a tree takes time
-        yield from (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and node.name == name)
+    yield from (node for node in every(source, ast.ClassDef) if name and node.name == name)
 
 
 def methods(kind: ast.ClassDef, name: str) -> Iterator[ast.FunctionDef]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import around, function_of
 from whyidle.lint.events import Called, Event, Indexed, Looped, Shown, Tested
 from whyidle.lint.job import Job
-from whyidle.lint.rules.reached import function_of
+from whyidle.lint.nodes import below
 from whyidle.lint.where import Where
 
 CLOCKS = {
@@ -58,7 +58,7 @@ class Reading:
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Sub) and parent.left is self.event.node:
             return ast.unparse(parent.right)
         kept = self.kept_as
-        for node in ast.walk(function_of(self.path)) if kept else ():
+        for node in below(function_of(self.path)) if kept else ():
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and ast.unparse(node.left) == kept:
                 return ast.unparse(node.right)
         return ""

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event, Set
 from whyidle.lint.job import Job
@@ -85,6 +85,7 @@ class LeftOn(Check):
 
     cost = "measure"
     sees = (Called, Set)
+    calls = ends({*TOOLS, "Trainer"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         # a function that nobody calls here is there for those who look for an error

@@ -35,6 +35,7 @@ class AllocatorThrash(Check):
 
     cost = "drain"
     sees = (Called,)
+    calls = frozenset({"empty_cache"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name not in _EMPTIES or job.gpu == "no":

@@ -60,7 +60,10 @@ _CHECKED = frozenset(
 )
 _WITHOUT_CHECK = frozenset(["cholesky", "inv", "ldl_factor", "lu_factor", "solve"])
 # What people call masks; integers that choose rows are called index, idx, order.
-_MASK = re.compile(r"(^|_)(mask|masks|keep|valid|invalid|ok|nonpad)(_|$)", re.IGNORECASE)
+_MASK = re.compile(
+    r"^(?!\w*_(idx|idxs|index|indexes|indices|inds|order|ids|pos|positions)$)\w*?(^|_)(mask|masks|keep|valid|invalid|ok|nonpad)(_|$)",
+    re.IGNORECASE,
+)
 
 _ITEMS = re.compile(r"loss|logit|logp|pred|output|scores?\b", re.IGNORECASE)  # what a step works out
 
@@ -85,6 +88,7 @@ class DataDependent(Check):
 
     cost = "drain"
     sees = (Called, Indexed)
+    calls = frozenset({*_SIZED, *_CHECKED, "inverse", "where", "repeat_interleave"})
 
     def __init__(self) -> None:
         self._lines = nearby.Lines()

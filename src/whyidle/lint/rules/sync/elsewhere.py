@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from whyidle.lint.base import Hit
+from whyidle.lint.enclosing import around, loop_around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.rules.sync import nearby
+from whyidle.lint.nodes import below
 from whyidle.lint.source import Source
 
 _COLLECTIVES = frozenset(["all_reduce", "reduce", "all_gather", "gather", "broadcast", "all_gather_into_tensor"])
@@ -49,12 +50,14 @@ def gathering(event: Event) -> tuple[Source, ast.Call] | None:
     """Return the call of a function that gathers from all ranks what is read here; None if it is no such function."""
     if not event.via or event.where.function.rpartition(".")[2] in {"forward", "training_step"}:
         return None
-    for above in nearby.outwards(event.node, event.source):
+    for above in reversed(around(event.source, event.node)):
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
             line = getattr(event.node, "lineno", 0)
-            calls = (node for node in ast.walk(above) if isinstance(node, ast.Call) and node.lineno < line)
+            calls = (node for node in below(above) if isinstance(node, ast.Call) and node.lineno < line)
             gathers = (
-                any(map(_is_collective, calls)) and len(above.body) <= _LONGEST and nearby.loop_around(event) is None
+                any(map(_is_collective, calls))
+                and len(above.body) <= _LONGEST
+                and loop_around(event.source, event.node) is None
             )
             return event.via[-1] if gathers else None
     return None

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Remove, Repair
@@ -42,6 +42,7 @@ class Framework(Check):
 
     cost = "drain"
     sees = (Called,)
+    calls = ends({*_DEVICE, *_BARRIERS, "synchronize", "get_scale", "state_dict"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.events import Called, Event, Shown, Tested
 from whyidle.lint.job import Job
 from whyidle.lint.repair import Repair, SetArguments
@@ -48,6 +48,7 @@ class GradClip(Check):
 
     cost = "drain"
     sees = (Called, Tested, Shown)
+    calls = ends(_CLIPS | _READS)
 
     def __init__(self) -> None:
         self._elsewhere = Elsewhere()

@@ -6,12 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from whyidle.lint.enclosing import around
+from whyidle.lint.enclosing import LOOPS, around, function_of, loop_around
 from whyidle.lint.events import Event
-from whyidle.lint.source import Source
+from whyidle.lint.nodes import below
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Calls after which the GPU has nothing left to do.
 _DRAINS = frozenset(["item", "tolist", "cpu", "synchronize", "get_scale"])
 # Calls that queue nothing, or so little that waiting for it takes no longer than asking.
@@ -72,11 +70,6 @@ class Lines:
         return self._told.setdefault(place, id(event.node)) == id(event.node)
 
 
-def outwards(node: ast.AST, source: Source) -> Iterator[ast.AST]:
-    """Return what a node stands in, from the inside out."""
-    return reversed(around(source, node))
-
-
 def at_method(call: ast.AST) -> ast.AST:
     """Return where a finding about a method's call stands: at the method's name, if lines lie before it."""
     function = call.func if isinstance(call, ast.Call) else None
@@ -86,19 +79,9 @@ def at_method(call: ast.AST) -> ast.AST:
     return ast.Name(function.attr, lineno=function.end_lineno, col_offset=column)
 
 
-def loop_around(event: Event) -> ast.For | ast.AsyncFor | ast.While | None:
-    """Return the innermost loop of the same function that a line stands in."""
-    for above in outwards(event.node, event.source):
-        if isinstance(above, _FUNCTIONS):
-            return None
-        if isinstance(above, _LOOPS):
-            return above
-    return None
-
-
 def counter(event: Event) -> str:
     """Return the name of a number that counts the steps here; "step" where none is seen."""
-    loop = loop_around(event)
+    loop = loop_around(event.source, event.node)
     if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call):
         name = getattr(loop.iter.func, "id", "")
         first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
@@ -114,12 +97,10 @@ def acts(event: Event) -> bool:
 
 def before_backward(event: Event) -> bool:
     """Say whether a backward pass follows in the same loop or function, and none came before."""
-    around = loop_around(event) or next(
-        (above for above in outwards(event.node, event.source) if isinstance(above, _FUNCTIONS)), None
-    )
-    if around is None or not hasattr(event.node, "lineno"):
+    block = loop_around(event.source, event.node) or function_of(around(event.source, event.node))
+    if isinstance(block, ast.Module) or not hasattr(event.node, "lineno"):
         return False
-    lines = [call.lineno for call in _calls(around) if _last(call) in {"backward", "manual_backward"}]
+    lines = [call.lineno for call in _calls(block) if _last(call) in {"backward", "manual_backward"}]
     return bool(lines) and min(lines) > event.node.lineno
 
 
@@ -129,7 +110,7 @@ def drained(event: Event) -> bool:
     for call in _calls(statement):
         if _is_drain(call) and call is not event.node and _ends_before(call, event.node):
             return True
-    for above in outwards(statement, event.source):
+    for above in reversed(around(event.source, statement)):
         block = next((one for one in _blocks(above) if statement in one), [])
         for earlier in reversed(block[: block.index(statement)] if block else []):
             said = _queues(earlier)
@@ -155,7 +136,7 @@ def _queues(statement: ast.stmt) -> bool | None:
         return None
     if isinstance(statement, ast.If):
         return None if not any(_is_drain(call) for call in _calls(statement.test)) else False
-    return isinstance(statement, (*_LOOPS, ast.Try))
+    return isinstance(statement, (*LOOPS, ast.Try))
 
 
 def _is_drain(call: ast.Call) -> bool:
@@ -173,7 +154,7 @@ def _blocks(node: ast.AST | None) -> Iterator[list[ast.stmt]]:
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    return (below for below in ast.walk(node) if isinstance(below, ast.Call))
+    return (one for one in below(node) if isinstance(one, ast.Call))
 
 
 def _ends_before(one: ast.expr, other: ast.AST) -> bool:

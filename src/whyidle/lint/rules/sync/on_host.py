@@ -6,8 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event
-from whyidle.lint.rules.sync import nearby
+from whyidle.lint.nodes import every
+from whyidle.lint.source import Source
 
 # numpy is none of them: converting to it is what everybody does, for whatever reason.
 LIBRARIES = re.compile(
@@ -31,12 +33,12 @@ def feeds_metric(event: Called) -> bool:
     function = next(
         (
             above
-            for above in nearby.outwards(event.node, event.source)
+            for above in reversed(around(event.source, event.node))
             if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef)
         ),
         event.source.tree,
     )
-    roots = {alias for alias, whole in _imports(event.source.tree) if LIBRARIES.match(f"{whole}.")}
+    roots = {alias for alias, whole in _imports(event.source) if LIBRARIES.match(f"{whole}.")}
     return any(
         isinstance(node, ast.Call)
         and _root(node.func) in roots
@@ -45,14 +47,13 @@ def feeds_metric(event: Called) -> bool:
     )
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield (alias.asname or alias.name.partition(".")[0]), alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                yield (alias.asname or alias.name), f"{node.module}.{alias.name}"
+def _imports(source: Source) -> Iterator[tuple[str, str]]:
+    for node in every(source, ast.Import):
+        for alias in node.names:
+            yield (alias.asname or alias.name.partition(".")[0]), alias.name
+    for taken in every(source, ast.ImportFrom):
+        for alias in taken.names if taken.module else ():
+            yield (alias.asname or alias.name), f"{taken.module}.{alias.name}"
 
 
 def _root(node: ast.expr) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event, Looped
 from whyidle.lint.job import Job
-from whyidle.lint.rules.sync import nearby
 
 _PARAMETERS = re.compile(r"\b(\w+_)?param(eter)?s\b|\bparam_groups\b")
 
@@ -28,7 +28,7 @@ def _loops(event: Event) -> list[ast.For | ast.AsyncFor | ast.comprehension]:
     """Return the loops whose body an event stands in."""
     loops: list[ast.For | ast.AsyncFor | ast.comprehension] = []
     below = event.node
-    for above in nearby.outwards(event.node, event.source):
+    for above in reversed(around(event.source, event.node)):
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
             break
         if isinstance(above, ast.For | ast.AsyncFor) and below is not above.iter:

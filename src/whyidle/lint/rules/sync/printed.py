@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
 from whyidle.lint.events import Called, Event, Shown
 from whyidle.lint.job import Job
 from whyidle.lint.rules.sync import later
@@ -48,6 +48,7 @@ class Printed(Check):
     rule = "sync.scalar_read"
     cost = "drain"
     sees = (Shown, Called)
+    calls = ends(_METHODS | _FUNCTIONS)
 
     def __init__(self) -> None:
         self._told: set[int] = set()

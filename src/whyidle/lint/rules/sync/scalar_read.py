@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.enclosing import around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.rules.sync import later, nearby
@@ -42,6 +43,7 @@ class ScalarRead(Check):
 
     cost = "drain"
     sees = (Called,)
+    calls = frozenset({"item", "tolist", *_BUILTINS})
 
     def __init__(self) -> None:
         self._lines = nearby.Lines()
@@ -217,5 +219,7 @@ def _doubtful(event: Called, tensor: ast.expr) -> bool:
     """Say whether a value of unknown kind may well be none of the GPU: by its name, or as the code asks itself."""
     if _HOST.search(ast.unparse(tensor)):
         return True
-    tests = (above.test for above in nearby.outwards(event.node, event.source) if isinstance(above, ast.If | ast.IfExp))
+    tests = (
+        above.test for above in reversed(around(event.source, event.node)) if isinstance(above, ast.If | ast.IfExp)
+    )
     return any(_ASKS.search(ast.unparse(test)) for test in tests)

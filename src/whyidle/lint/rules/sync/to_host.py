@@ -34,6 +34,7 @@ class ToHost(Check):
     rule = "sync.scalar_read"
     cost = "copy"
     sees = (Called,)
+    calls = frozenset({"cpu", "numpy", "to"})
 
     def __init__(self) -> None:
         self._lines = nearby.Lines()

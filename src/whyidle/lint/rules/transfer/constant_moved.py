@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
+from whyidle.lint.enclosing import loop_around
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
-from whyidle.lint.rules.loops import innermost, stored_names
-from whyidle.lint.rules.transfer.moves import Line, line_of, moves, to_where_another_is
+from whyidle.lint.rules.loops import stored_names
+from whyidle.lint.rules.transfer.moves import METHODS, Line, line_of, moves, to_where_another_is
 from whyidle.model.finding import Severity
 
 
@@ -32,6 +33,7 @@ class ConstantMoved(Check):
     rule = "transfer.h2d_in_step"
     cost = "drain"
     sees = (Called,)
+    calls = ends(METHODS)
 
     def __init__(self) -> None:
         self._lines: set[Line] = set()
@@ -65,7 +67,7 @@ class ConstantMoved(Check):
     @staticmethod
     def _kept(event: Called, moved: ast.expr) -> bool:
         """Say whether what is moved stays the same while the loop runs."""
-        loop = innermost(event.node, event.source)
+        loop = loop_around(event.source, event.node)
         plain = isinstance(moved, ast.Name) or (isinstance(moved, ast.Attribute) and isinstance(moved.value, ast.Name))
         if loop is None or not plain:
             return False

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import function_around
+from whyidle.lint.base import Check, Hit, Invalid, Valid, ends
+from whyidle.lint.enclosing import function_around, loop_around
+from whyidle.lint.engine.guess import named
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
 from whyidle.lint.often import rhythm
 from whyidle.lint.repair import Repair, Replace
 from whyidle.lint.repairs.factories import filled, on_device
-from whyidle.lint.rules.loops import conditional, innermost, kept, stored_names
+from whyidle.lint.rules.loops import conditional, kept, stored_names
 from whyidle.lint.rules.transfer.makers import COPYING, DATA, FILLING, MAKERS, ROUNDING, is_empty, made_by, maker_of
-from whyidle.lint.rules.transfer.moves import is_asynchronous, moves, reaches_device, target
+from whyidle.lint.rules.transfer.moves import METHODS, is_asynchronous, moves, reaches_device, target
 from whyidle.model.finding import Severity
 
 PER_STEP = ("forward", "training_step", "loss", "train_step", "__call__")
@@ -40,6 +41,7 @@ class H2dInStep(Check):
 
     cost = "drain"
     sees = (Called,)
+    calls = ends({*COPYING, *METHODS, "new_tensor"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or job.gpu == "no" or not event.where.reachable:
@@ -91,7 +93,7 @@ class H2dInStep(Check):
         made = event.receiver.name if event.receiver is not None else ""
         if not made.startswith("torch.") or made.rpartition(".")[2] not in MAKERS | DATA:
             return False
-        loop = innermost(event.node, event.source)
+        loop = loop_around(event.source, event.node)
         names = {ast.unparse(node) for node in ast.walk(moved) if isinstance(node, ast.Name | ast.Attribute)}
         return isinstance(moved, ast.Call) or (loop is not None and bool(names & stored_names(loop)))
 
@@ -328,7 +330,9 @@ def _seen(event: Called) -> bool:
 
 
 def _is_own(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in {"self", "args", "cfg", "config", "opt", "accelerator"}
+    """Say whether a device is asked of settings or of a model, which says nothing of how often a function runs."""
+    own = {"self", "args", "cfg", "config", "opt", "accelerator"}
+    return isinstance(node, ast.Name) and (node.id in own or named(node.id).kind == "module")
 
 
 def _grade(event: Called, sure: bool) -> tuple[Severity, float]:

@@ -6,9 +6,9 @@ import ast
 import re
 from typing import TypeAlias
 
+from whyidle.lint.enclosing import loop_around
 from whyidle.lint.events import Called
 from whyidle.lint.job import Job
-from whyidle.lint.rules.loops import innermost
 
 Line: TypeAlias = tuple[str, int]
 BATCH = re.compile(r"(^|_)(mini_?batch|batch|inputs?|labels?|targets?|images?|imgs?|tokens|samples?)(_|$)")
@@ -82,7 +82,7 @@ def named_batch(call: Called) -> bool:
     """Say whether what is moved is a batch by what it is called, or by what the loop around it goes over."""
     func = call.node.func
     moved = func.value if isinstance(func, ast.Attribute) else None
-    loop = innermost(call.node, call.source)
+    loop = loop_around(call.source, call.node)
     if isinstance(moved, ast.Name) and BATCH.search(moved.id):
         return True
     if not isinstance(moved, ast.Name) or not isinstance(loop, ast.For):

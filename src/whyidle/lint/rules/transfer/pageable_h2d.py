@@ -48,7 +48,9 @@ class PageableH2d(Check):
         lines: dict[Line, dict[ast.AST, tuple[Called, LoaderUse | None]]] = {}
         for call, use in self._batches(job):
             if call.where.reachable and not is_asynchronous(call) and not to_where_another_is(call):
-                lines.setdefault(line_of(call), {}).setdefault(call.node, (call, use))
+                copies = lines.setdefault(line_of(call), {})
+                if call.node not in copies or (call.where.hot and not copies[call.node][0].where.hot):
+                    copies[call.node] = (call, use)  # where it is met several times, the training counts
         for found in lines.values():
             calls = list(found.values())
             yield self._hit([call for call, _ in calls], calls[0][1], job)

@@ -30,6 +30,7 @@ class PinnedInStep(Check):
     rule = "transfer.h2d_in_step"
     cost = "copy"
     sees = (Called,)
+    calls = frozenset({"pin_memory"})
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         if not isinstance(event, Called) or event.name != ".pin_memory" or job.gpu == "no" or not event.where.hot:
