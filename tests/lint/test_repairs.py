@@ -294,6 +294,7 @@ def test_a_list_is_read_when_it_is_used(code: str) -> None:
         LIST.replace("losses = []", "losses = Meter()"),
         LIST + "def late(losses=losses):\n    return losses\n",
         LIST + "history = vars()['losses']\n",
+        LIST.replace("losses = []", "losses = []\nlater = (value for value in losses)"),
         LIST.replace("losses = []", "losses = []\npairs = enumerate(losses)"),  # which looks at it later
         LIST.replace("loss.item()", "loss_mask.sum().item()"),  # of what type?
         LIST.replace("losses.append(loss.item())", "losses.append(loss.item())\n    losses.append(0)"),

@@ -110,6 +110,8 @@ def mentions(scope: ast.AST, name: str) -> list[Mention] | None:
         if isinstance(node, ast.Name) and node.id == name:
             if isinstance(node.ctx, ast.Del):
                 return None
+            if _is_later(path):
+                return None
             found.append(Mention(node, path))
         waiting += ((*path, child) for child in ast.iter_child_nodes(node))
     return sorted(found, key=lambda mention: (mention.node.lineno, mention.node.col_offset))
@@ -118,6 +120,11 @@ def mentions(scope: ast.AST, name: str) -> list[Mention] | None:
 def _parameters(arguments: ast.arguments) -> set[str]:
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     return {one.arg for one in every if one is not None}
+
+
+def _is_later(path: tuple[ast.AST, ...]) -> bool:
+    """Say whether it stands in a generator that is not used up at once, as by `sum(x for x in losses)`."""
+    return any(isinstance(one, ast.GeneratorExp) and not isinstance(outer, ast.Call) for outer, one in pairwise(path))
 
 
 def _sees_all(node: ast.AST) -> bool:

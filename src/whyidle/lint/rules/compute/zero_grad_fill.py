@@ -11,7 +11,7 @@ from whyidle.lint.often import rhythm
 from whyidle.lint.repair import Repair, SetArguments
 
 _CAPTURED = re.compile(r"CUDAGraph|cuda\.graph\(|make_graphed_callables")
-_READS_GRADIENTS = re.compile(r"\.grad\b(?!\s*=[^=])")
+_READS_GRADIENTS = re.compile(r"\.grad\b(?!\s*=[^=])|[\"']grad[\"']")
 # Parameters that may get a gradient in some steps only: with zeros, momentum and weight decay still move them.
 _MAY_HAVE_NONE = re.compile(r"ModuleList|ModuleDict|requires_grad|find_unused|[Ee]xpert|layer_?drop")
 
