@@ -6,7 +6,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.render import linted
@@ -51,6 +51,7 @@ def test_where_all_is_well_one_case_passes(healthy: Report) -> None:
         assert case.get("name") == report.summary.verdict
 
 
+@settings(deadline=None)
 @given(st.text(), st.text(min_size=1))
 def test_any_text_makes_xml(message: str, path: str) -> None:
     report = linted.linted()

@@ -99,10 +99,7 @@ def lint(
     Exit code: 0 judged, no finding at medium or above; 1 there is one, or --diff shows a change; 2 a file that is
     named could not be read, nothing could be judged, or wrong usage.
     """
-    if fix and diff:
-        raise WhyIdleError("--fix makes the changes, and --diff only shows them", "give one of the two")
-    if unsafe_fixes and not (fix or diff):
-        raise WhyIdleError("--unsafe-fixes goes with --fix or --diff", "add --diff to see what would change")
+    _check(fix=fix, diff=diff, unsafe_fixes=unsafe_fixes)
     renders = renderer(format or FORMATS.get(output.suffix.lower() if output else "", "terminal"))
     settings = settings_for(stdin_filename or _first(paths), codes_in(select or ()), codes_in(ignore or ()))
     files, locked = _files(paths, stdin_filename, settings)
@@ -123,6 +120,14 @@ def lint(
     if output is not None:
         sys.stderr.write(f"{clean(report.summary.verdict)} Report: {clean(str(output))}\n")
     return 2 if unread else 0 if exit_zero and report.exit_code == 1 else report.exit_code
+
+
+def _check(*, fix: bool, diff: bool, unsafe_fixes: bool) -> None:
+    """Refuse options that do not go together."""
+    if fix and diff:
+        raise WhyIdleError("--fix makes the changes, and --diff only shows them", "give one of the two")
+    if unsafe_fixes and not (fix or diff):
+        raise WhyIdleError("--unsafe-fixes goes with --fix or --diff", "add --diff to see what would change")
 
 
 def _show(files: Sequence[File], settings: Settings, out: Destination, *, unsafe: bool) -> bool:
