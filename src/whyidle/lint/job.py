@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Literal
 
 from whyidle.lint.events import Called, Event, Looped, Set, Stepped
@@ -42,13 +43,19 @@ class Job:
     default_nodes: dict[str, ast.Call] = field(default_factory=dict)  # add_argument calls of these
     gpu: Literal["yes", "assumed", "no"] = "assumed"  # no: all tensors stay on the CPU, and the source says so
     trains: bool = False  # somewhere there is a backward pass or an optimizer's step
-    frameworks: frozenset[str] = (
-        frozenset()
-    )  # imported: "torch", "lightning", "accelerate", "transformers", "deepspeed"
+    frameworks: frozenset[str] = frozenset()  # that it imports: "torch", "lightning", "accelerate", "transformers"
+
+    _called: dict[str, list[tuple[int, Called]]] = field(default_factory=dict, repr=False)  # by name, with their place
+    _sorted: int = 0  # so many events were put there
 
     def calls(self, *names: str) -> Sequence[Called]:
         """Return the calls of these names, dotted, or of methods (".backward")."""
-        return [event for event in self.events if isinstance(event, Called) and event.name in names]
+        for number, event in enumerate(self.events[self._sorted :], self._sorted):
+            if isinstance(event, Called):
+                self._called.setdefault(event.name, []).append((number, event))
+        self._sorted = len(self.events)
+        found = [one for name in names for one in self._called.get(name, ())]
+        return [event for _, event in (sorted(found, key=itemgetter(0)) if len(names) > 1 else found)]
 
     def steps(self) -> Sequence[Stepped]:
         """Return the training steps that were followed."""

@@ -49,7 +49,7 @@ class Callees:
             if isinstance(found, Definition) and found.kind == "function":
                 yield found
             elif found is None:
-                yield from (one for one in module.functions if one.name == function.id and one.owner is None)
+                yield from (one for one in module.named.get(function.id, ()) if one.owner is None)
                 for factory in self._makers(function.id, module):
                     if factory.kind == "function":
                         yield from made_by(factory)
