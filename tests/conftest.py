@@ -7,8 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
+
+settings.register_profile("whyidle", deadline=None)  # other programs use the machine, too: a law is no timed test
+settings.load_profile("whyidle")
 CORPUS = Path(os.environ.get("WHYIDLE_CORPUS", ROOT.parent / "shared" / "corpus"))
 
 

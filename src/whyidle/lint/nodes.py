@@ -19,10 +19,12 @@ _WORDS = frozenset(
     {"id", "attr", "arg", "ctx", "op", "ops", "kind", "type_comment", "level", "module", "asname", "conversion"}
     | {"simple", "is_async", "lineno", "tag", "rest", "kwd_attrs", "type_ignores"}
 )
+_TEXTS = (ast.Constant, ast.Global, ast.Nonlocal)  # which hold nothing else
+_GAPS = frozenset({"keys", "kw_defaults"})  # lists in which None may stand for a node
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
     kind: tuple(name for name in kind._fields if name not in _WORDS)
     for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.AST) and kind is not ast.Constant
+    if isinstance(kind, type) and issubclass(kind, ast.AST) and kind not in _TEXTS
 }
 
 
@@ -56,9 +58,9 @@ def every(source: Source, kind: type[Node]) -> list[Node]:
 
 def _extend(found: list[ast.AST], node: ast.AST) -> None:
     """Append the nodes that stand directly in a node, in order of its fields."""
-    for name in _FIELDS.get(type(node), ()):
+    for name in _FIELDS.get(node.__class__, ()):
         value = getattr(node, name, None)
-        if isinstance(value, list):
-            found += [one for one in value if isinstance(one, ast.AST)]
+        if value.__class__ is list:
+            found += [one for one in value if one is not None] if name in _GAPS else value
         elif isinstance(value, ast.AST):
             found.append(value)
