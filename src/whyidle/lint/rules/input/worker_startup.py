@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
+from whyidle.lint.events import Called
 from whyidle.lint.job import Job
 from whyidle.lint.repairs.arguments import loader
 from whyidle.lint.rules.input.loaders import built_each_time, endless, setting
@@ -60,8 +61,8 @@ class WorkerStartup(Check):
 
     @staticmethod
     def _changes_dataset(job: Job) -> bool:
-        """Say whether the dataset is told of each epoch, which workers that stay would not hear."""
-        return any(
+        """Say whether the dataset is told of each epoch, or made anew: workers that stay would not hear of it."""
+        return any(isinstance(call, Called) and call.receiver_text.endswith(".dataset") for call in job.events) or any(
             call.receiver is not None
             and (call.receiver.kind == "dataset" or call.receiver_text.rpartition(".")[2].endswith(("dataset", "_set")))
             for call in job.calls(".set_epoch")
@@ -117,6 +118,23 @@ def run(train_set, valid_set, model, opt, crit):
             for x, y in valid:
                 total += crit(model(x.cuda()), y.cuda())
         print(epoch, total.item())
+""",
+        ),
+        Valid(
+            "negatives are drawn anew for each epoch, which workers that stay would not see",
+            """\
+import torch
+from torch.utils.data import DataLoader
+
+def fit(model, data, opt):
+    loader = DataLoader(data, batch_size=256, shuffle=True, num_workers=4)
+    for epoch in range(20):
+        loader.dataset.draw_negatives()
+        for user, item, label in loader:
+            loss = model(user.cuda(), item.cuda(), label.cuda())
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
 """,
         ),
         Valid(

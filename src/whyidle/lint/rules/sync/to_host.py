@@ -174,6 +174,7 @@ def _fix(event: Called) -> Fix:
     kept = tensor if tensor.endswith(".detach()") or event.where.no_grad else f"{tensor}.detach()"
     return Fix(
         "keep it on the GPU and copy once, after the loop",
-        f"kept.append({kept})\n# after the loop:\nvalues = torch.cat(kept).cpu().numpy()",
+        f"kept.append({kept})\n"
+        "# after the loop; torch.stack, if each is one value:\nvalues = torch.cat(kept).cpu().numpy()",
         risk="what is kept takes memory of the GPU until it is copied",
     )
