@@ -1,4 +1,4 @@
-"""Nodes of a syntax tree: all below some, and all of a file by what they are, each walked once.
+"""Nodes of a syntax tree: all below some, all of a file by what they are, each walked once; and what names say.
 
 `ast.walk` asks every field of every node; most of these hold texts, and most nodes of code are names and constants.
 """
@@ -64,3 +64,24 @@ def _extend(found: list[ast.AST], node: ast.AST) -> None:
             found += [one for one in value if one is not None] if name in _GAPS else value
         elif isinstance(value, ast.AST):
             found.append(value)
+
+
+def last_name(node: ast.expr) -> str:
+    """Return the last part of a dotted name: `self.optimizer` is "optimizer"; of `x[0]` and calls that of what is."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
+    if isinstance(node, ast.Call):
+        return last_name(node.func)
+    return ""
+
+
+def dotted(node: ast.expr) -> str:
+    """Return a name as it is spelled, `a.b.c`; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return node.id if isinstance(node, ast.Name) else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
-from whyidle.lint.nodes import within
+from whyidle.lint.nodes import dotted, within
 from whyidle.lint.source import Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -92,7 +92,7 @@ def _collect(module: Module, body: Iterable[ast.stmt], prefix: str, owner: Defin
                 owner.methods[node.name] = made
             _collect(module, node.body, f"{prefix}{node.name}.", None)
         elif isinstance(node, ast.ClassDef):
-            made = Definition("class", node, module, prefix + node.name, None, {}, tuple(map(_dotted, node.bases)))
+            made = Definition("class", node, module, prefix + node.name, None, {}, tuple(map(dotted, node.bases)))
             module.by_node[id(node)] = made
             (module.definitions if not prefix else {}).setdefault(node.name, made)
             _collect(module, node.body, f"{prefix}{node.name}.", made)
@@ -110,12 +110,6 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(handler.body)
         for case in getattr(node, "cases", ()):
             yield from _statements(case.body)
-
-
-def _dotted(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value)}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 class Project:

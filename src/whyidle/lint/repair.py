@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +66,3 @@ class Repair:
     changes: tuple[Change, ...]
     safe: bool
     note: str = ""  # what else changes: "the logged loss arrives 100 steps later"
-    requires: Mapping[str, str] = field(default_factory=dict)  # packages and versions that the new code needs

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from whyidle.lint.engine import knowledge
 from whyidle.lint.engine.statements import Statements
@@ -129,7 +130,8 @@ def _built_here(text: str) -> bool:
     return any(re.search(rf"^\s*{name}\s*=\s*[\w.]+\(", text, re.MULTILINE) for name in trained)
 
 
-def _gpu(text: str):  # type: ignore[no-untyped-def]
+def _gpu(text: str) -> Literal["yes", "assumed", "no"]:
+    """Say whether the job has a GPU, by the words of its file."""
     lower = text.lower()
     if any(word in lower for word in _ON_GPU) or re.search(r"\bgpu", lower):
         return "yes"

@@ -6,25 +6,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from whyidle.lint.nodes import within
+from whyidle.lint.nodes import dotted, last_name, within
 from whyidle.lint.project import Definition, Module, Project
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMMON = frozenset({"step", "update", "forward", "train", "run", "to", "get"})  # methods of anything
 _DEEPEST = 6  # classes of classes that are looked through
-
-
-def last_name(node: ast.expr) -> str:
-    """Return the last part of a dotted name: `self.optimizer` is "optimizer"; of `x[0]` and calls that of what is."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Subscript):
-        return last_name(node.value)
-    if isinstance(node, ast.Call):
-        return last_name(node.func)
-    return ""
 
 
 class Callees:
@@ -193,11 +179,3 @@ def made_by(factory: Definition) -> Iterator[Definition]:
         for one in factory.module.functions
         if one.name in returned and one.qualname == f"{factory.qualname}.{one.name}"
     )
-
-
-def dotted(node: ast.expr) -> str:
-    """Return a name as it is spelled, `a.b.c`; empty for anything else."""
-    if isinstance(node, ast.Attribute):
-        base = dotted(node.value)
-        return f"{base}.{node.attr}" if base else ""
-    return node.id if isinstance(node, ast.Name) else ""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 
 from whyidle.lint.engine import builtin, imported, knowledge, methods
-from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.expressions import Expressions
-from whyidle.lint.engine.parts import Call, element, output, passed
+from whyidle.lint.engine.parts import Call, output, passed
 from whyidle.lint.events import As, Called
 from whyidle.lint.job import LoaderUse
-from whyidle.lint.nodes import within
+from whyidle.lint.nodes import last_name, within
 from whyidle.lint.project import Definition
 from whyidle.lint.values import ASSUMED, UNKNOWN, Kind, Place, Value, constant
 
@@ -290,6 +289,3 @@ def _of_network(result: Value, network: Value) -> Value:
         followed = result.place == "device" or (result.place == "host" and network.place != "device")
         return result if followed else result.but(place=output(network).place)
     return output(network) if result.kind == "unknown" else result
-
-
-__all__ = ["Call", "Calls", "element"]

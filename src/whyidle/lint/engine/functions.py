@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from whyidle.lint.engine import knowledge
-from whyidle.lint.engine.callees import last_name, made_by
+from whyidle.lint.engine.callees import made_by
 from whyidle.lint.engine.calls import Calls
 from whyidle.lint.engine.guess import annotated, of_parameter
 from whyidle.lint.engine.state import CONTEXTS, DEEPEST, FOREIGN, Frame
+from whyidle.lint.nodes import last_name
 from whyidle.lint.project import Definition
 from whyidle.lint.values import UNKNOWN, Value, constant
 from whyidle.lint.where import Where

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from whyidle.lint.engine.callees import last_name
+from whyidle.lint.nodes import last_name
 from whyidle.lint.values import Value
 from whyidle.lint.where import Guard, Where, Work
 

@@ -6,7 +6,7 @@ import ast
 import re
 from functools import lru_cache
 
-from whyidle.lint.values import ASSUMED, HOST, TENSOR, UNKNOWN, Value
+from whyidle.lint.values import ASSUMED, HOST, UNKNOWN, Value
 
 _MODULE = re.compile(
     r"(^|_)(model|net|network|module|generator|discriminator|encoder|decoder|unet|vae|backbone|student|teacher|actor|"
@@ -126,6 +126,3 @@ def of_parameter(argument: ast.arg, uses: frozenset[str], *, in_forward: bool = 
     if guess.kind == "unknown" and in_forward:
         return ASSUMED
     return guess
-
-
-__all__ = ["TENSOR", "TENSOR_ONLY", "annotated", "named", "of_parameter"]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.guess import named
+from whyidle.lint.nodes import last_name
 from whyidle.lint.project import Module
 from whyidle.lint.values import UNKNOWN, Value
 from whyidle.lint.where import Where

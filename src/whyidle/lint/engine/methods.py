@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 
 from whyidle.lint.engine import knowledge
-from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.guess import named
 from whyidle.lint.engine.parts import Call, output, passed
 from whyidle.lint.engine.state import State
+from whyidle.lint.nodes import last_name
 from whyidle.lint.values import ASSUMED, DEVICE, HOST, PLAIN, TENSOR, UNKNOWN, Place, Value, constant, join
 
 _CUDA_TYPE = re.compile(r"^torch\.cuda\.\w*Tensor$")

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable, Sequence
 
 from whyidle.lint.engine import knowledge
-from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.functions import Functions
 from whyidle.lint.engine.guards import (
     ALWAYS,
@@ -23,7 +22,7 @@ from whyidle.lint.engine.guess import TEXT, named
 from whyidle.lint.engine.loops import LoopKind, kind_of, steps_environment
 from whyidle.lint.engine.parts import element
 from whyidle.lint.events import Called, Indexed, Looped, Set, Stepped
-from whyidle.lint.nodes import within
+from whyidle.lint.nodes import last_name, within
 from whyidle.lint.values import ASSUMED, PLAIN, UNKNOWN, Value, constant, join
 from whyidle.lint.where import Where
 

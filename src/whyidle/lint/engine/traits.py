@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, cast
 
-from whyidle.lint.engine.callees import Callees, last_name
+from whyidle.lint.engine.callees import Callees
 from whyidle.lint.engine.knowledge import STEP_METHODS
+from whyidle.lint.nodes import last_name
 from whyidle.lint.project import Module
 
 _OPTIMIZER = re.compile(r"opt|optim|scaler|engine|trainer|^(d|g)_?step", re.IGNORECASE)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
 from whyidle.lint.enclosing import block_around
-from whyidle.lint.engine.callees import last_name
 from whyidle.lint.engine.guess import named
 from whyidle.lint.events import Called, Event
 from whyidle.lint.job import Job
+from whyidle.lint.nodes import last_name
 from whyidle.lint.precision import is_thought_of
 from whyidle.lint.repair import Repair, Wrap
 

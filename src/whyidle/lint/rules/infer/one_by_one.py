@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from whyidle.lint.enclosing import FUNCTIONS, around, function_of
-from whyidle.lint.nodes import every
+from whyidle.lint.nodes import every, last_name
 from whyidle.lint.rules.reached import bindings, names_in
 from whyidle.lint.source import Source
 
@@ -77,7 +77,9 @@ def _asks_for_items(tree: ast.Module, loop: ast.For | ast.comprehension, call: a
     # what grows from round to round is a conversation: each call needs the answer to the one before
     grown = set(_grown(body)) - made
     paced = any(
-        isinstance(node, ast.Call) and _last(node) in PACED for statement in body for node in ast.walk(statement)
+        isinstance(node, ast.Call) and last_name(node.func) in PACED
+        for statement in body
+        for node in ast.walk(statement)
     )
     return bool(used & made) and not used & grown and not paced
 
@@ -114,7 +116,3 @@ def _grown(body: Sequence[ast.stmt]) -> Iterator[str]:
                 yield from names_in(node.target)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWS:
                 yield from names_in(node.func.value)
-
-
-def _last(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

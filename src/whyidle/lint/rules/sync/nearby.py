@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from whyidle.lint.enclosing import LOOPS, around, function_of, loop_around
 from whyidle.lint.events import Event
-from whyidle.lint.nodes import below
+from whyidle.lint.nodes import below, last_name
 
 # Calls after which the GPU has nothing left to do.
 _DRAINS = frozenset(["item", "tolist", "cpu", "synchronize", "get_scale"])
@@ -100,7 +100,7 @@ def before_backward(event: Event) -> bool:
     block = loop_around(event.source, event.node) or function_of(around(event.source, event.node))
     if isinstance(block, ast.Module) or not hasattr(event.node, "lineno"):
         return False
-    lines = [call.lineno for call in _calls(block) if _last(call) in {"backward", "manual_backward"}]
+    lines = [call.lineno for call in _calls(block) if last_name(call.func) in {"backward", "manual_backward"}]
     return bool(lines) and min(lines) > event.node.lineno
 
 
@@ -130,7 +130,7 @@ def _queues(statement: ast.stmt) -> bool | None:
     waits = [call for call in calls if _is_drain(call)]
     for call in calls:
         around_a_wait = any(wait in ast.walk(call) for wait in waits)  # meter.update(loss.item())
-        if not around_a_wait and _last(call) not in _SMALL:
+        if not around_a_wait and last_name(call.func) not in _SMALL:
             return True
     if not waits:
         return None
@@ -140,7 +140,7 @@ def _queues(statement: ast.stmt) -> bool | None:
 
 
 def _is_drain(call: ast.Call) -> bool:
-    name = _last(call)
+    name = last_name(call.func)
     if name == "state_dict" and isinstance(call.func, ast.Attribute):
         return "scaler" in ast.unparse(call.func.value).lower()
     return name in _DRAINS and isinstance(call.func, ast.Attribute)
@@ -162,7 +162,3 @@ def _ends_before(one: ast.expr, other: ast.AST) -> bool:
     if not isinstance(other, ast.expr):
         return False
     return (one.end_lineno or 0, one.end_col_offset or 0) <= (other.lineno, other.col_offset)
-
-
-def _last(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
