@@ -3,11 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event, Set
 from whyidle.lint.job import Job
-from whyidle.lint.repair import Remove, Repair
-from whyidle.lint.rules.reached import condition
+from whyidle.lint.rules.dist.nccl import told, untold
 
 
 class NetSocket(Check):
@@ -30,11 +28,8 @@ class NetSocket(Check):
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         assert isinstance(event, Set)
-        value = str(event.value.constant).lower() if event.value.known else ""
-        sockets = (event.name == "os.environ.NCCL_IB_DISABLE" and value not in {"", "0"}) or (
-            event.name == "os.environ.NCCL_NET" and value == "socket"
-        )
-        if not sockets or job.gpu == "no" or condition(around(event.source, event.node)):
+        name, value = told(event, job)
+        if not ((name == "NCCL_IB_DISABLE" and value not in {"", "0"}) or (name == "NCCL_NET" and value == "SOCKET")):
             return
         yield Hit(
             node=event.node,
@@ -43,10 +38,10 @@ class NetSocket(Check):
             severity="low",
             confidence=0.5,
             title="let NCCL choose the network",
-            change=f"# without {event.name.rpartition('.')[2]}; NCCL_DEBUG=INFO tells which network it uses",
+            change=f"# without {name}; NCCL_DEBUG=INFO tells which network it uses",
             effort="setting",
             risk="jobs hang where the fast network is set up wrongly",
-            repair=Repair((Remove(event.statement),), safe=False, note="NCCL chooses the network"),
+            repair=untold(event, "NCCL chooses the network"),
         )
 
     cases = (

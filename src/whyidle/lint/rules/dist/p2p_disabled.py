@@ -3,11 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whyidle.lint.base import Check, Hit, Invalid, Valid
-from whyidle.lint.enclosing import around
 from whyidle.lint.events import Event, Set
 from whyidle.lint.job import Job
-from whyidle.lint.repair import Remove, Repair
-from whyidle.lint.rules.reached import condition
+from whyidle.lint.rules.dist.nccl import told, untold
 
 
 class P2pDisabled(Check):
@@ -31,11 +29,9 @@ class P2pDisabled(Check):
 
     def see(self, event: Event, job: Job) -> Iterator[Hit]:
         assert isinstance(event, Set)
-        value = str(event.value.constant).upper() if event.value.known else ""
-        disabled = (event.name == "os.environ.NCCL_P2P_DISABLE" and value not in {"", "0"}) or (
-            event.name == "os.environ.NCCL_P2P_LEVEL" and value in {"LOC", "0"}
-        )
-        if not disabled or job.gpu == "no" or condition(around(event.source, event.node)):
+        name, value = told(event, job)
+        off = name == "NCCL_P2P_DISABLE" and value not in {"", "0"}
+        if not (off or (name == "NCCL_P2P_LEVEL" and value in {"LOC", "0"})):
             return
         yield Hit(
             node=event.node,
@@ -43,10 +39,10 @@ class P2pDisabled(Check):
             severity="low",
             confidence=0.5,
             title="let NCCL choose",
-            change=f"# without {event.name.rpartition('.')[2]}; nvidia-smi topo -p2p r shows what the machine can do",
+            change=f"# without {name}; nvidia-smi topo -p2p r shows what the machine can do",
             effort="setting",
             risk="jobs hang on machines where peer-to-peer copies do not work",
-            repair=Repair((Remove(event.statement),), safe=False, note="GPUs copy to each other directly"),
+            repair=untold(event, "GPUs copy to each other directly"),
         )
 
     cases = (
