@@ -1,0 +1,1 @@
+"""Did a change help, by how much, with what certainty, and does the model still learn the same."""

@@ -1,0 +1,131 @@
+"""What is said of two runs: did the change help, by how much, how sure is that, and does the model still learn the same.
+
+The JSON of `whyidle compare` is these dataclasses written out; docs/compare.md describes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from whyidle.model.finding import Estimate, RunInfo, Summary
+
+Verdict: TypeAlias = Literal["improved", "regressed", "no detectable change", "cannot judge"]
+Weight: TypeAlias = Literal["blocks", "doubts", "noted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A measured value with the range in which the true one lies with a probability of 95%."""
+
+    low: float
+    likely: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side of a comparison: a run, or several repeats of it."""
+
+    paths: tuple[str, ...]
+    run: RunInfo
+    summary: Summary
+    steps: int  # that are compared, of all repeats
+    warm_up: int  # steps that were dropped before them, of each repeat
+    steps_from: str  # what they were recognised by
+    step_time_s: float | None  # median of the steps that are compared; None where nothing tells of steps
+    step_time_mean_s: float | None
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    usd_per_million_samples: float | None = None
+    usd_per_million_tokens: float | None = None
+
+    @property
+    def units_per_step(self) -> float | None:
+        """Return samples per step."""
+        if self.samples_per_s is None or self.step_time_mean_s is None:
+            return None
+        return self.samples_per_s * self.step_time_mean_s
+
+
+@dataclass(frozen=True, slots=True)
+class Confounder:
+    """What else differs between two runs, so that the difference may come from it."""
+
+    name: str  # of the setting or counter: "sm_clock_mhz", "gpu", "node"
+    before: str
+    after: str
+    weight: Weight  # "blocks": no verdict unless forced; "doubts": said beside it; "noted": listed
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What BEFORE's report predicted of a fix, beside what came of it."""
+
+    rule: str
+    title: str
+    made: bool | None  # the change is seen in AFTER: its settings differ as it asks, or the finding is gone; None unknown
+    predicted: Estimate | None  # speedup of the mean step; None where nothing was predicted
+    measured: Interval | None  # the same
+    came_true: bool | None  # the measured interval meets the predicted one; None where that cannot be said
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Whether the model learns the same: losses of both runs, step by step."""
+
+    verdict: Literal["the same", "worse", "better", "not shown", "cannot be paired", "no losses"]
+    message: str
+    steps: int = 0  # pairs that were compared
+    loss_before: float | None = None  # mean of them
+    loss_after: float | None = None
+    difference: Interval | None = None  # after - before; 90%, as two one-sided tests at 5% have it
+    margin: float | None = None  # how much may differ and still count as the same
+    slope_before: float | None = None  # loss per step, over the pairs
+    slope_after: float | None = None
+    nan_before: int = 0  # losses that were no numbers
+    nan_after: int = 0
+    required: str = ""  # why it has to be shown: precision or batch size changed
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An operator or a kernel that two traces do not run alike."""
+
+    kind: Literal["operator", "kernel"]
+    name: str
+    what: Literal["added", "removed", "slower", "faster", "more often", "less often"]
+    count_before: float  # per step
+    count_after: float
+    seconds_before: float  # per step
+    seconds_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The whole answer of `whyidle compare`."""
+
+    verdict: Verdict
+    message: str  # one sentence, the answer first
+    before: Arm
+    after: Arm
+    speedup: Interval | None = None  # ratio of median step times, before over after; above 1 is faster
+    throughput_ratio: Interval | None = None  # ratio of mean step times; per sample where the batch size differs
+    per: Literal["step", "sample", "token"] = "step"
+    smallest_detectable: float | None = None  # a change of the mean that would be seen with 80%: 0.02 is 2%
+    between_runs: bool = False  # repeats were given on both sides; else only what varies within a run is known
+    learning: Learning | None = None
+    confounders: tuple[Confounder, ...] = ()
+    predicted: tuple[Promise, ...] = ()
+    changes: tuple[Change, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 improved or no change, 1 regressed or learns worse, 2 could not judge."""
+        if self.verdict == "cannot judge":
+            return 2
+        worse = self.learning is not None and self.learning.verdict == "worse"
+        return int(self.verdict == "regressed" or worse)
