@@ -39,6 +39,10 @@ class Cell:
     memory_bytes: int | None = None  # that this device has
     peak_host_memory_bytes: int | None = None  # of all the job's processes
     cpu_busy_share: float | None = None  # of the CPUs that the job may use
+    io_wait_share: float | None = None  # of the workers' time in which they computed nothing
+    fetch_s: float | None = None  # that one worker takes for a batch, mean; num_workers=0: the training process does
+    fetch_cv: float | None = None  # sd over mean of that
+    fetch_cpu_s: float | None = None  # of it on a CPU
     usd: float | None = None  # what the cell cost
     usd_per_million: float | None = None  # of `throughput_unit`; None without a price, or for steps
     speedup: Interval | None = None  # of its throughput over that of the first cell
