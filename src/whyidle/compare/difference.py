@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -90,7 +91,7 @@ def changes(before: Measured, after: Measured) -> tuple[Change, ...]:
     if per(before, after) is None:
         return ()
     was, now = spent(before.analyses), spent(after.analyses)
-    floor = FLOOR * float(np.mean([length(a) for a in before.analyses]))
+    floor = FLOOR * mean(map(length, before.analyses))
     rows = [row for row in dict.fromkeys((*was, *now)) if row.on == "device" or on_host(row, was, now)]
     pairs = dict(replaced(rows, was, now))
     taken = {other.name for other in pairs.values()}
@@ -122,7 +123,7 @@ def change(row: Row, other: Row, was: Spent, now: Spent) -> Change:
 
 
 def what(was: Spent, now: Spent) -> Literal["added", "removed", "slower", "faster", "more often", "less often"]:
-    """Say how a row changed: by how often it comes, or by how long it takes each time, whichever changes its time more."""
+    """Say how a row changed: by how often it comes, or by how long it takes each time, whichever counts for more."""
     if not was.count or not now.count:
         return "removed" if was.count else "added"
     each_was, each_now = was.seconds / was.count, now.seconds / now.count
@@ -162,7 +163,9 @@ def spent(analyses: Sequence[Analysis]) -> dict[Row, Spent]:
     for row in dict.fromkeys(row for rank in ranks for row in rank):
         there = [rank.get(row, NOTHING) for rank in ranks]
         found[row] = Spent(
-            *(float(np.mean([getattr(one, part) for one in there])) for part in ("count", "seconds", "spread")),
+            count=mean(one.count for one in there),
+            seconds=mean(one.seconds for one in there),
+            spread=mean(one.spread for one in there),
             operator=max(there, key=lambda one: one.seconds).operator,
         )
     return found
@@ -177,7 +180,7 @@ def of_rank(a: Analysis) -> dict[Row, Spent]:
     under = pick(code, inside, -1) if len(code) else np.full(len(inside), -1, np.intp)
     found = dict(of_kernels(a, kernels, under, list(codes)))
     calls = distinct(inside[inside >= 0])
-    device = np.bincount(inside[inside >= 0], weights=lengths(a, kernels)[inside >= 0], minlength=len(tops))
+    device = np.bincount(inside[inside >= 0], lengths(a, kernels)[inside >= 0], len(tops)).astype(np.float64)
     h = a.t.host
     host = (h.end[tops] - h.start[tops]) / 1e9
     parts: tuple[tuple[Place, Index, Floats64], ...] = (
