@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Final
 
 from whyidle._version import __version__
@@ -41,10 +42,10 @@ def scaling_text(scaling: Scaling, look: Look) -> str:
         *_table(_sizes(scaling, look)),
         *_losses(scaling),
         "",
-        f"  next  {_doubling(scaling)}",
-        *(f"  cost  {line}" for line in _cost(scaling)),
-        *_not_recorded(scaling),
-        *(f"  note  {clean(warning)}" for warning in scaling.warnings),
+        *_said("next", [_doubling(scaling)], look),
+        *_said("cost", _cost(scaling), look),
+        *_said("not recorded", _not_recorded(scaling), look),
+        *_said("note", map(clean, scaling.warnings), look),
     ]
     text = "\n".join(line.rstrip() for line in lines) + "\n"
     return text if look.unicode else text.replace("\N{EN DASH}", "-")
@@ -67,6 +68,12 @@ def _sizes(scaling: Scaling, look: Look) -> Iterator[Sequence[str]]:
             _bar(size.efficiency.likely, look),
             *told,
         ]
+
+
+def _said(head: str, sentences: Iterable[str], look: Look) -> Iterator[str]:
+    """Yield sentences behind what they are about, in lines that fit."""
+    for sentence in sentences:
+        yield from wrap(sentence, max(look.width, 40), initial_indent=f"  {head}  ", subsequent_indent=" " * 8)
 
 
 def _bar(share: float, look: Look) -> str:
@@ -149,11 +156,10 @@ def _dollars(cheapest: Size, last: Size) -> str:
 def _not_recorded(scaling: Scaling) -> Iterator[str]:
     if scaling.not_recorded:
         named = ", ".join(PARTS[part] for part in scaling.not_recorded)
-        yield f"  not recorded at every size: {named}; {HOW}."
+        yield f"{named}: {HOW}."
 
 
 def _share(share: Interval) -> str:
     told = f"{share.likely:.0%}"
-    if not math.isfinite(share.high) or share.low == share.high:
-        return told
-    return f"{told} ({share.low:.0%}\N{EN DASH}{share.high:.0%})"
+    low, high = (f"{end:.0%}" if math.isfinite(end) else told for end in (share.low, share.high))
+    return told if low == high else f"{told} ({low}\N{EN DASH}{high})"
