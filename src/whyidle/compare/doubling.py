@@ -44,13 +44,13 @@ def gain(sizes: Sequence[tuple[int, Interval]]) -> Interval:
     moved = [[*points[:-1], (points[-1][0], end)] for end in (last.likely, low, high)]
     if len(points) < FEW:
         likely = gain_by(AMDAHL, points)
-        found = [2.0, *(gain_by(law, some) for some in moved for law in (AMDAHL, CROSSTALK))]
+        found = [likely, 2.0, *(gain_by(law, some) for some in moved for law in (AMDAHL, CROSSTALK))]
     else:
         errors = [error(law, points) for law in LAWS]
         likely = gain_by(LAWS[int(np.argmin(errors))], points)
         laws = [law for law, worse in zip(LAWS, errors, strict=True) if worse <= min(errors) + PLAUSIBLE]
         found = [likely, *(gain_by(law, some) for law in laws for around in moved for some in _parts(around))]
-    return Interval(min(found) * low / last.likely, likely, max(found) * high / last.likely)
+    return Interval(min(found) * (low / last.likely), likely, max(found) * (high / last.likely))
 
 
 def _parts(points: Points) -> Iterator[Points]:

@@ -36,8 +36,7 @@ def scaling_text(scaling: Scaling, look: Look) -> str:
     """Return the answer for a person: sizes, what is lost to what, the next doubling, what it costs."""
     kind = "" if scaling.kind is None else f"{KINDS[scaling.kind]}: "
     lines = [
-        f"  {clean(scaling.verdict)}",
-        f"  {kind}{clean(scaling.why_kind)}",
+        *_said("", [clean(scaling.verdict), f"{kind}{clean(scaling.why_kind)}"], look),
         "",
         *_table(_sizes(scaling, look)),
         *_losses(scaling),
@@ -73,7 +72,8 @@ def _sizes(scaling: Scaling, look: Look) -> Iterator[Sequence[str]]:
 def _said(head: str, sentences: Iterable[str], look: Look) -> Iterator[str]:
     """Yield sentences behind what they are about, in lines that fit."""
     for sentence in sentences:
-        yield from wrap(sentence, max(look.width, 40), initial_indent=f"  {head}  ", subsequent_indent=" " * 8)
+        begin, behind = (f"  {head}  ", " " * 8) if head else ("  ", "  ")
+        yield from wrap(sentence, max(look.width, 40), initial_indent=begin, subsequent_indent=behind)
 
 
 def _bar(share: float, look: Look) -> str:
@@ -120,8 +120,9 @@ def _percents(parts: Sequence[float], total: float) -> list[int]:
 
 def _doubling(scaling: Scaling) -> str:
     more, last = scaling.doubling, scaling.sizes[-1]
+    low, high = rate(more.throughput.low), rate(more.throughput.high)
     said = f"{more.gpus:,} GPUs would do about {rate(more.throughput.likely)} {scaling.unit}/s"
-    said += f" ({rate(more.throughput.low)}\N{EN DASH}{rate(more.throughput.high)}),"
+    said += "," if low == high else f" ({low}\N{EN DASH}{high}),"
     said += f" {times(more.gain.likely, 2)} of {last.gpus:,}: {more.efficiency.likely:.0%} of linear"
     return f"{said}. A law through {'two points only' if more.sizes == 2 else f'{more.sizes} points'}."
 
