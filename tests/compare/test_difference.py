@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,19 +116,36 @@ def test_what_varies_from_step_to_step_is_no_news() -> None:
     assert [one.what for one in changes(varied(0), varied(1500))] == ["slower"]
 
 
-def test_kernels_of_a_graph_have_no_operator() -> None:
-    def graphed(count: int) -> Measured:
+def test_what_nobody_launched_has_no_operator() -> None:
+    def bare(count: int) -> Measured:
         made = Recording()
         for number in range(5):
-            at = number * STEP
-            made.step(number, at, at + STEP)
-            made.call("cudaGraphLaunch", at + 5, at + 20)
+            made.step(number, number * STEP, (number + 1) * STEP)
             for index in range(count):
-                made.work(Kind.KERNEL, "fused", at + 100 + 500 * index, at + 500 + 500 * index)
+                begin = number * STEP + 100 + 500 * index
+                made.work(Kind.KERNEL, "fused", begin, begin + 400)
         return measured(made)
 
-    (found,) = changes(graphed(4), graphed(6))
+    (found,) = changes(bare(4), bare(6))
     assert (found.kind, found.what, found.operator) == ("kernel", "more often", "")
+
+
+def test_operators_that_went_into_a_graph() -> None:
+    """The time of operators is all there before and after: the graph's launch stands for what it holds."""
+    made = Recording()
+    for number in range(6):
+        at = number * STEP
+        made.step(number, at, at + STEP)
+        made.kernel(at + 60, at + 3060, launched=at + 10, call="cudaGraphLaunch", name="ampere_sgemm_128x64_tn")
+        for index in range(2):
+            made.kernel(at + 4000 + 400 * index, at + 4300 + 400 * index, launched=at + 16, call="cudaGraphLaunch")
+    found = changes(steps(adds=2), measured(made))
+    assert {(one.kind, one.name, one.what) for one in found} == {
+        ("operator", "cudaGraphLaunch", "added"),
+        ("operator", "aten::linear", "removed"),
+        ("operator", "aten::add", "removed"),
+    }
+    assert sum(one.seconds_after - one.seconds_before for one in found) == pytest.approx(0)
 
 
 def test_without_steps_it_is_the_whole_recording() -> None:
@@ -206,6 +225,18 @@ def test_workers_take_the_loader_out_of_the_training_process(corpus) -> None:
     assert (first.what, first.on) == ("removed", "host")
     assert first.seconds_before == pytest.approx(0.0694, abs=0.001)
     assert all("aten::" not in one.name for one in found)  # the model is the same
+
+
+def test_pinned_memory_in_the_demo() -> None:
+    demo = Path(__file__).parents[2] / "src" / "whyidle" / "demo"
+    found = changes(*(measure(load([demo / f"{name}.json.gz"])) for name in ("before", "after")))
+    assert [(one.kind, one.what, one.on) for one in found] == [
+        ("operator", "removed", "host"),  # the loader works in processes of its own
+        ("kernel", "faster", "device"),
+        ("operator", "faster", "device"),
+    ]
+    assert found[1].name == "Memcpy HtoD (Pageable -> Device)"
+    assert found[1].now == "Memcpy HtoD (Pinned -> Device)"
 
 
 def test_a_model_that_was_compiled(corpus) -> None:

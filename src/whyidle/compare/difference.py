@@ -217,10 +217,14 @@ def most(name: Index, under: Index, seconds: Floats64, count: int) -> list[int]:
 
 
 def outermost(a: Analysis) -> tuple[Index, list[str]]:
-    """Return the outermost operators and DataLoader ranges of the threads that launch work, with their names."""
+    """Return the outermost operators of the threads that launch work, with their names.
+
+    A DataLoader's range counts as one, and so does the launch of a graph outside of any: what it holds has no operator.
+    """
     h = a.t.host
     counts = h.kind == Kind.OP
     counts[a.t.host_like(names.LOADER, Kind.RANGE)] = True
+    counts[a.t.host_like(names.GRAPH_LAUNCH, Kind.RUNTIME)] = True
     found = [np.empty(0, np.intp)]
     for thread in a.t.launched_threads:
         own = np.flatnonzero(counts & (h.thread == thread))

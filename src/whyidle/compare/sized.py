@@ -218,6 +218,8 @@ def doubts(runs: Sequence[Recorded]) -> Iterator[str]:
         if steps < LEAST:
             yield f"{one.path}: only {steps} steps count, so nothing tells how much they vary."
         yield from (f"{one.path}: {doubt.message}" for doubt in one.measured.doubts if doubt.refuse)
+    if any(one.report.summary.on_gpu is False for one in runs):
+        yield "these runs computed on no GPU: what is called a GPU here is a rank."
     if any(one.pace.per != "step" for one in runs):
         yield "throughput that a trainer printed is taken as that of all GPUs together."
     cpus = {one.gpus: one.cpus_per_rank for one in runs}
