@@ -9,7 +9,7 @@ has to be worth telling, too, and what takes longer is told apart from what come
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -23,7 +23,7 @@ from whyidle.measure.rows import Index, distinct
 from whyidle.measure.steps import DROP_FIRST_FROM
 from whyidle.measure.timeline import pick
 from whyidle.model.comparison import Change
-from whyidle.model.evidence import Floats64, Ints, Kind
+from whyidle.model.evidence import Codes, Floats64, Ints, Kind
 
 FLOOR: Final = 0.01  # of the step: what changes less is not told (judgement)
 ALIKE: Final = 0.05  # counts of a kernel and of the one in its place differ by less (judgement)
@@ -173,15 +173,12 @@ def spent(analyses: Sequence[Analysis]) -> dict[Row, Spent]:
 
 def of_rank(a: Analysis) -> dict[Row, Spent]:
     """Return what every row takes in this trace."""
-    tops, operators = outermost(a)
-    codes = {name: code for code, name in enumerate(dict.fromkeys(operators))}
-    code = np.array([codes[name] for name in operators], np.intp)
+    h, tops = a.t.host, outermost(a)
+    code, operators = spelled(a, h.name[tops], lambda name: name.removeprefix(PREFIX))
     kernels, inside = launched(a, tops)
-    under = pick(code, inside, -1) if len(code) else np.full(len(inside), -1, np.intp)
-    found = dict(of_kernels(a, kernels, under, list(codes)))
-    calls = distinct(inside[inside >= 0])
+    found = dict(of_kernels(a, kernels, pick(code, inside, -1), operators))
+    calls = distinct(inside)
     device = np.bincount(inside[inside >= 0], lengths(a, kernels)[inside >= 0], len(tops)).astype(np.float64)
-    h = a.t.host
     host = (h.end[tops] - h.start[tops]) / 1e9
     parts: tuple[tuple[Place, Index, Floats64], ...] = (
         ("device", calls, device[calls]),
@@ -190,23 +187,28 @@ def of_rank(a: Analysis) -> dict[Row, Spent]:
     for on, index, seconds in parts:
         took = Took(code[index], steps_of(a, h.start[tops[index]]), seconds)
         for place, one in summed(a, took).items():
-            found[Row("operator", on, list(codes)[place])] = one
+            found[Row("operator", on, operators[place])] = one
     return found
 
 
 def of_kernels(a: Analysis, kernels: Index, under: Index, operators: Sequence[str]) -> Iterator[tuple[Row, Spent]]:
     """Yield what each kernel, copy and fill takes, and the operator that launches most of it."""
-    strings, d = a.t.trace.strings, a.t.device
-    known = {int(code): identity(strings[code]) for code in np.unique(d.name[kernels])}
-    codes = {name: code for code, name in enumerate(dict.fromkeys(known.values()))}
-    name = np.array([codes[known[int(code)]] for code in d.name[kernels]], np.intp)
+    d = a.t.device
+    name, called = spelled(a, d.name[kernels], identity)
     seconds = lengths(a, kernels)
     launched_at = pick(a.t.host.start, a.t.launch[kernels], d.start[kernels])
-    main = most(name, under, seconds, len(codes))
-    by_name = list(codes)
+    main = most(name, under, seconds, len(called))
     for place, one in summed(a, Took(name, steps_of(a, launched_at), seconds)).items():
         operator = operators[main[place]] if main[place] >= 0 else ""
-        yield Row("kernel", "device", by_name[place]), Spent(one.count, one.seconds, one.spread, operator)
+        yield Row("kernel", "device", called[place]), Spent(one.count, one.seconds, one.spread, operator)
+
+
+def spelled(a: Analysis, column: Codes, spell: Callable[[str], str]) -> tuple[Index, list[str]]:
+    """Return for each slice the place of its name among those that are returned, which are spelled so."""
+    codes, place = np.unique(column, return_inverse=True)
+    known = [spell(a.t.trace.strings[code]) for code in codes]
+    places = {name: number for number, name in enumerate(dict.fromkeys(known))}
+    return np.array([places[name] for name in known], np.intp)[place], list(places)
 
 
 def most(name: Index, under: Index, seconds: Floats64, count: int) -> list[int]:
@@ -216,8 +218,8 @@ def most(name: Index, under: Index, seconds: Floats64, count: int) -> list[int]:
     return [int(place) - 1 for place in table.argmax(axis=1)]
 
 
-def outermost(a: Analysis) -> tuple[Index, list[str]]:
-    """Return the outermost operators of the threads that launch work, with their names.
+def outermost(a: Analysis) -> Index:
+    """Return the outermost operators of the threads that launch work.
 
     A DataLoader's range counts as one, and so does the launch of a graph outside of any: what it holds has no operator.
     """
@@ -230,8 +232,7 @@ def outermost(a: Analysis) -> tuple[Index, list[str]]:
         own = np.flatnonzero(counts & (h.thread == thread))
         latest = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, h.end[own]))[:-1]
         found.append(own[h.start[own] >= latest])
-    tops = np.sort(np.concatenate(found))
-    return tops, [a.t.host_name(int(index)).removeprefix(PREFIX) for index in tops]
+    return np.sort(np.concatenate(found))
 
 
 def launched(a: Analysis, tops: Index) -> tuple[Index, Index]:
