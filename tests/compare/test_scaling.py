@@ -15,6 +15,7 @@ from whyidle.compare.lost import Shares, split
 from whyidle.compare.scaling import OVERLAP, scaling, scaling_of
 from whyidle.errors import WhyIdleError
 from whyidle.model.scaling import Loss, Scaling
+from whyidle.read import load
 
 PART = st.one_of(st.none(), st.floats(0, 0.3))
 SHARES = st.builds(Shares, PART, PART, PART)
@@ -158,6 +159,21 @@ def test_repeats_are_one_size(tmp_path: Path) -> None:
     share = found.sizes[-1].efficiency
     assert share.likely == pytest.approx(1, abs=0.001)
     assert share.high - share.low > 0.02  # what differs from run to run counts
+
+
+def test_what_trainers_printed(tmp_path: Path) -> None:
+    """Tokens per second and step times; the log does not say on how many GPUs."""
+    runs = []
+    for gpus, per_s in ((8, 40_000), (16, 76_000)):
+        path = tmp_path / f"log{gpus}.txt"
+        lines = (f"step: {n} step_time: {1.0 + n % 3 / 100:.4f} tokens_per_second: {per_s}" for n in range(1, 80))
+        path.write_text("\n".join(lines), "utf-8")
+        runs.append((path.name, load([path])))
+    assert "on how many GPUs" in refused(runs).message
+    found = scaling(runs, gpus=(8, 16))
+    assert (found.unit, found.kind) == ("tokens", "mixed")
+    assert found.sizes[-1].efficiency.likely == pytest.approx(0.95, abs=0.001)
+    assert any("taken as that of all GPUs together" in warning for warning in found.warnings)
 
 
 def test_few_steps_are_said(tmp_path: Path) -> None:

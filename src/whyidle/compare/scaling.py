@@ -185,5 +185,9 @@ def _two_sizes(gpus: Sequence[int]) -> None:
         WhyIdleError: for that.
     """
     if len(set(gpus)) < 2:
-        said = f"every run here is on {gpus[0]} GPUs" if len(gpus) > 1 else "there is one run here"
+        said = (
+            f"every run here is on {gpus[0]} {'GPU' if gpus[0] == 1 else 'GPUs'}"
+            if len(gpus) > 1
+            else "there is one run here"
+        )
         raise WhyIdleError(f"{said}: scaling takes two sizes or more", "whyidle scaling RUN_ON_1 RUN_ON_4")

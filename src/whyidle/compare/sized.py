@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from whyidle.compare.bootstrap import LEAST, mean_of_runs
 from whyidle.compare.lost import Shares, shares
 from whyidle.compare.pace import Pace, pace_of
@@ -55,14 +57,24 @@ class Recorded:
         if s.samples_per_s and s.step_time_mean_s:
             return s.samples_per_s * s.step_time_mean_s
         if not self.measured.watched.logs or not isinstance(batch, int | float):
-            return None
+            return self.printed("samples_per_s")
         return float(batch) * self.gpus * (s.batches_per_step or 1.0)
 
     @property
     def tokens(self) -> float | None:
         """Return tokens in a step, all GPUs together."""
         s = self.report.summary
-        return s.tokens_per_s * s.step_time_mean_s if s.tokens_per_s and s.step_time_mean_s else None
+        if s.tokens_per_s and s.step_time_mean_s:
+            return s.tokens_per_s * s.step_time_mean_s
+        return self.printed("tokens_per_s")
+
+    def printed(self, name: str) -> float | None:
+        """Return how much is in a step by the rate that a trainer printed beside its step times."""
+        logs = [curve for curve in self.measured.curves.curves if curve.step_log]
+        rates = [series.value for curve in logs for series in curve.series if series.name == name]
+        if not rates or self.pace.per != "step" or not np.isfinite(rates[0]).any():
+            return None
+        return float(np.nanmedian(rates[0]) * np.median(self.pace.seconds))
 
     @property
     def cpus_per_rank(self) -> float | None:
@@ -220,7 +232,7 @@ def doubts(runs: Sequence[Recorded]) -> Iterator[str]:
         yield from (f"{one.path}: {doubt.message}" for doubt in one.measured.doubts if doubt.refuse)
     if any(one.report.summary.on_gpu is False for one in runs):
         yield "these runs computed on no GPU: what is called a GPU here is a rank."
-    if any(one.pace.per != "step" for one in runs):
+    if any(one.pace.per != "step" or one.printed("tokens_per_s") or one.printed("samples_per_s") for one in runs):
         yield "throughput that a trainer printed is taken as that of all GPUs together."
     cpus = {one.gpus: one.cpus_per_rank for one in runs}
     if all(cpus.values()) and len({round(value or 0.0, 2) for value in cpus.values()}) > 1:
