@@ -12,6 +12,7 @@ from whyidle.model.finding import Estimate, RunInfo, Summary
 
 Verdict: TypeAlias = Literal["improved", "regressed", "no detectable change", "cannot judge"]
 Weight: TypeAlias = Literal["blocks", "doubts", "noted"]
+Per: TypeAlias = Literal["step", "sample", "token", "unit"]  # "unit": of work, as somebody counted it
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +116,12 @@ class Comparison:
     after: Arm
     speedup: Interval | None = None  # ratio of median step times, before over after; above 1 is faster
     throughput_ratio: Interval | None = None  # ratio of mean step times; per sample where the batch size differs
-    per: Literal["step", "sample", "token"] = "step"
+    per: Per = "step"  # what throughput_ratio counts
     smallest_detectable: float | None = None  # a change of the mean that would be seen with 80%: 0.02 is 2%
     between_runs: bool = False  # repeats were given on both sides; else only what varies within a run is known
     learning: Learning | None = None
     confounders: tuple[Confounder, ...] = ()
+    not_recorded: tuple[str, ...] = ()  # what should be alike, and is not known of both
     predicted: tuple[Promise, ...] = ()
     changes: tuple[Change, ...] = ()
     warnings: tuple[str, ...] = ()
