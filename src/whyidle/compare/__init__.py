@@ -16,7 +16,7 @@ from whyidle.compare.verdict import Judged, judged
 from whyidle.errors import WhyIdleError
 from whyidle.fetch import brought
 from whyidle.judge import judge, measured_of
-from whyidle.model.comparison import Comparison, Confounder
+from whyidle.model.comparison import Comparison, Confounder, Verdict
 from whyidle.read import Progress, load
 
 __all__ = ["Evidence", "compare"]
@@ -56,9 +56,10 @@ def compare(
     other = [_repeat(evidence, has, progress, predict=False) for evidence in _repeats(after)]
     found = confounders.between(middle(one), middle(other))
     by_pace = judged(one, other)
-    verdict, message = _held_against(by_pace, [each for each in found if each.weight == "blocks"], force)
+    blocks = [] if force else [each for each in found if each.weight == "blocks"]
+    verdict, message = _held_against(by_pace, blocks)
     return Comparison(
-        verdict=verdict.verdict,
+        verdict=verdict,
         message=message,
         before=arm_of(one, price, gpus),
         after=arm_of(other, price, gpus),
@@ -69,7 +70,7 @@ def compare(
         between_runs=by_pace.between_runs,
         confounders=found,
         not_recorded=confounders.not_recorded(middle(one), middle(other)),
-        predicted=promises.kept(middle(one), middle(other), found, by_pace),
+        predicted=() if blocks else promises.kept(middle(one), middle(other), found, by_pace),
         warnings=tuple(_warnings(one, other)),
     )
 
@@ -114,14 +115,12 @@ def _repeat(evidence: Evidence, units: float | None, progress: Progress | None, 
     return Repeat(tuple(map(str, given)), run, measured, report, pace_of(run, measured), units)
 
 
-def _held_against(found: Judged, blocks: Sequence[Confounder], force: bool) -> tuple[Judged, str]:
-    """Return the verdict and its sentence once it is known what else differs."""
-    if not blocks or found.verdict == "cannot judge":
-        return found, found.message
-    reasons = " ".join(each.message for each in blocks)
-    if force:
-        return found, f"{found.message} Forced, though: {reasons}"
-    return Judged("cannot judge", ""), f"Cannot judge: {reasons} --force compares them all the same."
+def _held_against(found: Judged, blocks: Sequence[Confounder]) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence once it is known what makes the two incomparable."""
+    if not blocks:
+        return found.verdict, found.message
+    reasons = "; ".join(each.message.rstrip(".") for each in blocks)
+    return "cannot judge", f"Cannot judge: {reasons}. --force compares them all the same."
 
 
 def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str]:

@@ -13,7 +13,8 @@ from whyidle.judge import judge
 from whyidle.model.comparison import Confounder, Promise
 from whyidle.model.finding import Finding, Fix, Predicted
 
-SETTING: Final = re.compile(r"\b(\w+)\s*=")  # in what a fix says to type: DataLoader(..., num_workers=4)
+LESS: Final = 0.5  # of what a finding lost before: what is left then is no longer the same problem (judgement)
+SETTING: Final = re.compile(r"\b(\w+)\s*=\s*([\w.]+)")  # in what a fix says to type: DataLoader(..., num_workers=4)
 
 
 def kept(before: Repeat, after: Repeat, differs: Sequence[Confounder], found: Judged) -> tuple[Promise, ...]:
@@ -22,7 +23,7 @@ def kept(before: Repeat, after: Repeat, differs: Sequence[Confounder], found: Ju
     A range of a prediction holds the measured speedup with 80%, the measured range the true one with 95%: they agree
     where they meet. What was made together with others has no measured value of its own.
     """
-    changed = {each.name for each in differs if each.weight == "noted"}
+    changed = [each for each in differs if each.weight == "noted"]
     asked = [(finding, _fix(finding, changed)) for finding in before.report.findings if finding.fixes]
     seen = [(finding.rule, fix, *_made(finding, fix, after, changed)) for finding, fix in asked]
     made = list(dict.fromkeys(rule for rule, _, is_made, _ in seen if is_made))
@@ -45,25 +46,44 @@ def _predicted(before: Repeat, rules: Sequence[str]) -> Predicted | None:
     return None if asked is None else asked.predicted
 
 
-def _fix(finding: Finding, changed: set[str]) -> Fix:
+def _fix(finding: Finding, changed: Sequence[Confounder]) -> Fix:
     """Return the fix that was made, as far as settings show it, else the first that is predicted."""
-    asks = [fix for fix in finding.fixes if changed & set(SETTING.findall(fix.change))]
+    asks = [fix for fix in finding.fixes if _followed(fix, changed)]
     predicted = [fix for fix in finding.fixes if fix.predicted is not None]
     return next(iter([*asks, *predicted, *finding.fixes]))
 
 
-def _made(finding: Finding, fix: Fix, after: Repeat, changed: set[str]) -> tuple[bool | None, str]:
+def _followed(fix: Fix, changed: Sequence[Confounder]) -> list[str]:
+    """Return the settings that were changed as a fix asks: to what it says, or a number in that direction."""
+    asked = dict(SETTING.findall(fix.change))
+    return [each.name for each in changed if each.name in asked and _towards(each, asked[each.name])]
+
+
+def _towards(changed: Confounder, asked: str) -> bool:
+    try:
+        had, has, wanted = float(changed.before), float(changed.after), float(asked)
+    except ValueError:
+        return changed.after == asked
+    return (has - had) * (wanted - had) > 0
+
+
+def _made(finding: Finding, fix: Fix, after: Repeat, changed: Sequence[Confounder]) -> tuple[bool | None, str]:
     """Return whether a fix is seen in AFTER, and by what."""
-    named = sorted(changed & set(SETTING.findall(fix.change)))
+    named = _followed(fix, changed)
     if named:
         return True, f"{', '.join(named)} {'was' if len(named) == 1 else 'were'} changed"
     still = next((each for each in after.report.findings if each.rule == finding.rule), None)
     if still is not None:
-        lost = "" if still.lost_share is None else f", {still.lost_share:.0%} of the time"
-        return False, f"still found in AFTER{lost}"
+        had, has = finding.lost_share, still.lost_share
+        if had is None or has is None:
+            return None, "still found in AFTER"
+        lost = f"it loses {had:.0%} of BEFORE's time and {has:.0%} of AFTER's"
+        return has < LESS * had, lost
     asked = {unknown.rule for unknown in after.report.unknown}
     if finding.rule in asked or not (after.measured.analyses or after.measured.watched.logs):
         return None, "AFTER's recording does not tell"
+    if finding.severity == "low":
+        return None, "no longer found in AFTER, which is little more than noise"
     return True, "no longer found in AFTER"
 
 

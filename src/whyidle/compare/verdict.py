@@ -83,8 +83,8 @@ def _lacks(name: str, side: Sequence[Repeat]) -> str | None:
         return None
     whole, left = len(least.pace.seconds), len(least.steady)
     steps = f"{whole} step{'' if whole == 1 else 's'}"
-    rest = f"of which {left} {'is' if left == 1 else 'are'} left after the warm-up" if left < whole else "no more"
-    return f"{name} has {steps}, {rest}, and {FEWEST} are the fewest that can show a difference. {_capital(RECORD)}."
+    rest = f", of which {left} {'is' if left == 1 else 'are'} left after the warm-up" if left < whole else ""
+    return f"{name} has {steps}{rest}: {FEWEST} are the fewest that can show a difference. {_capital(RECORD)}."
 
 
 def _capital(text: str) -> str:
@@ -152,13 +152,12 @@ def _answer(verdict: Verdict, ratio: Interval, per: Per, smallest: float) -> str
         return f"{_capital(verdict)}: {said}."
     if not math.isfinite(smallest):
         return f"No detectable change: {said}."
-    return f"No detectable change: {said}; one of {_least(smallest)} or more would have been seen."
+    return f"No detectable change: {said}; a change of {_least(smallest)} or more would have been seen."
 
 
 def _least(smallest: float) -> str:
     """Return the smallest change that would be seen; one below DELTA is none."""
-    share = max(smallest, DELTA)
-    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+    return f"{max(smallest, DELTA) * 100:.2g}%"
 
 
 def _counted(per: Per, factor: float) -> list[str]:
