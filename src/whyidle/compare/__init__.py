@@ -128,9 +128,14 @@ def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str
     files = [{path for one in side for path in map(_real, one.paths)} for side in (before, after)]
     if files[0] & files[1]:
         yield "BEFORE and AFTER are the same recording."
-    for side, files_ in zip(("BEFORE", "AFTER"), (before, after), strict=True):
-        if len({path for one in files_ for path in map(_real, one.paths)}) < sum(len(one.paths) for one in files_):
+    for side, repeats in zip(("BEFORE", "AFTER"), (before, after), strict=True):
+        if len({path for one in repeats for path in map(_real, one.paths)}) < sum(len(one.paths) for one in repeats):
             yield f"{side} holds a recording twice, which makes its repeats look more alike than they are."
+        apart = {
+            each.name for one in repeats[1:] for each in confounders.between(repeats[0], one) if each.weight != "doubts"
+        }
+        if apart:
+            yield f"the repeats of {side} are not of the same job: {', '.join(sorted(apart))} differ."
 
 
 def _real(path: str) -> str:

@@ -68,8 +68,11 @@ class Repeat:
 
     @property
     def units_per_step(self) -> float | None:
-        """Return units of work in a step, where somebody said how many the recording holds."""
-        if self.units is None or self.pace is None or not len(self.pace.seconds):
+        """Return units of work in a step, where somebody said how many the recording holds.
+
+        The log of a whole run also holds steps that are not judged, and it counts its samples itself.
+        """
+        if self.units is None or self.pace is None or self.measured.watched.logs:
             return None
         return self.units / len(self.pace.seconds)
 

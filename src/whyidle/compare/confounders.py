@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from whyidle.compare.alike import models
+from whyidle.compare.alike import models, products_of
 from whyidle.compare.arms import Repeat
 from whyidle.model.comparison import Confounder, Weight
 from whyidle.model.evidence import Series, Value
@@ -89,7 +89,7 @@ def not_recorded(before: Repeat, after: Repeat) -> tuple[str, ...]:
     used = any(_on_gpu(one.report.summary) for one in (before, after))
     known: dict[str, bool] = {
         "the machine": bool(_hosts(before) and _hosts(after)),
-        "the model": _told(before, after, "model") or bool(before.measured.analyses and after.measured.analyses),
+        "the model": _told(before, after, "model") or None not in (products_of(before), products_of(after)),
         "versions": _told(before, after, "torch_version"),
         "the batch size": bool(before.samples_per_step and after.samples_per_step),
         "other programs' CPU time": _counted(before, after, "cpus_taken"),
