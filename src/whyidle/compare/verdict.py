@@ -14,8 +14,8 @@ from whyidle.model.comparison import Interval, Per, Verdict
 
 # What differs by less is no improvement, however sure that it differs (docs/method.md, before and after).
 DELTA: Final = 0.01
-# Steps after the warm-up. Of three an interval is known, as wide as two degrees of freedom ask: of 400 pairs that did not
-# differ 3% at most were called improved, of 3, 5 and 9 steps alike, where steps do not depend on each other.
+# Steps after the warm-up. Of three an interval is known, as wide as two degrees of freedom ask: of 400 pairs that did
+# not differ 3% at most were called improved, of 3, 5 and 9 steps alike, where steps do not depend on each other.
 FEWEST: Final = bootstrap.LEAST
 FEW: Final = 10  # steps: fewer do not show whether they depend on each other, which widens intervals (judgement)
 SAME_WORK: Final = 0.02  # samples per step that differ by less are the same batch: the last of an epoch may be smaller
