@@ -104,6 +104,9 @@ class Change:
     count_after: float
     seconds_before: float  # per step
     seconds_after: float
+    on: Literal["device", "host"] = "device"  # whose time that is
+    operator: str = ""  # of a kernel: the one that launches most of it; "" where that was not recorded
+    now: str = ""  # of a kernel: the one that runs in its place, as often and under the same operator
 
 
 @dataclass(frozen=True, slots=True)
