@@ -80,7 +80,9 @@ class Watching:
         return f"{text}evidence: {self.path}\n"
 
 
-def start_watching(output: str | Path | None = None, *, trace: bool = True, workers: bool = False, losses: bool = False) -> Watching | None:
+def start_watching(
+    output: str | Path | None = None, *, trace: bool = True, workers: bool = False, losses: bool = False
+) -> Watching | None:
     """Begin to record this process; what `watch_training` does at its start. Returns None where `whyidle run` does.
 
     Raises:
@@ -97,7 +99,12 @@ def start_watching(output: str | Path | None = None, *, trace: bool = True, work
 
 @contextmanager
 def watch_training(
-    output: str | Path | None = None, *, trace: bool = True, workers: bool = False, losses: bool = False, verdict: bool = True
+    output: str | Path | None = None,
+    *,
+    trace: bool = True,
+    workers: bool = False,
+    losses: bool = False,
+    verdict: bool = True,
 ) -> Iterator[Watching | None]:
     """Record the training in this block, and say on standard error why the GPU idles in it.
 

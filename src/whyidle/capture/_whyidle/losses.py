@@ -7,6 +7,7 @@ gradient scaler multiplied the loss by is copied in the same way, and divided ou
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
@@ -45,12 +46,14 @@ class Losses:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._plain = torch._C.DisableTorchFunction  # modes of the job do not see what we do
+        # modes of the job do not see what we do
+        self._plain = getattr(torch._C, "DisableTorchFunction", contextlib.nullcontext)
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         self._pinned: dict[Any, Pinned] = {}  # by type
         self._events: dict[Any, list[Any]] = {}  # by device
         # start in ns, event, device, then by what is copied: where it lies, and the place there; the scale may be none
         self._pending: deque[tuple[int, Any, Any, list[tuple[Pinned, int, Any]], int]] = deque()
+        self._left: Any = None
         self._broken = False
 
     def backward(self, start: int, args: Any, kwargs: Any) -> bool | None:
@@ -62,20 +65,23 @@ class Losses:
         if isinstance(root, (list, tuple)) and len(root) == 1:
             root = root[0]
         # no loss: several roots, or one with a gradient; no plain number: a tensor of another kind, or a mode above it
-        if given is not None or type(root) is not self._torch.Tensor or root.numel() != 1 or self._modes():
+        if given is not None or type(root) is not self._torch.Tensor or self._modes():
             return None
-        if not root.is_floating_point() or root.device.type == "meta":
-            return None
+        with self._plain():
+            if root.numel() == 1 and root.is_floating_point() and root.device.type != "meta":
+                self._note(start, root)
+        return None
+
+    def _note(self, start: int, root: Any) -> None:
+        """Record a loss that is here; have one copied that is not."""
         scale = scaler.scale_of(root)
         flags = SCALED if scale is ... else 0
-        known = None if scale is ... else scale
-        with self._plain():
-            values = [value.detach() for value in (root, known) if value is not None]
-            if all(value.device.type == "cpu" for value in values):
-                _put(start, [float(value.item()) for value in values], flags)
-            elif len({value.device for value in values}) == 1:
-                self._later(start, values, flags)
-        return None
+        values = [root.detach()] if scale is ... or scale is None else [root.detach(), scale.detach()]
+        devices = {value.device for value in values}
+        if all(device.type == "cpu" for device in devices):
+            _put(start, [float(value.item()) for value in values], flags)
+        elif len(devices) == 1:
+            self._later(start, values, flags)
 
     def step(self, _count: int, _optimizer: Any) -> bool | None:
         """Read what has arrived."""
@@ -97,8 +103,13 @@ class Losses:
             raise
 
     def forget(self) -> None:
-        """Read nothing any more: the device failed, or this is a forked child, which cannot use its parent's."""
+        """Read nothing any more: the device failed."""
         self._broken = True
+
+    def begin_again(self) -> None:
+        """Leave what the parent of a forked child had of the device as it is: to destroy it is a call to the driver."""
+        self._left = self._pinned, self._events, self._pending
+        self._pinned, self._events, self._pending = {}, {}, deque()
 
     def _later(self, start: int, values: list[Any], flags: int) -> None:
         """Have numbers copied from their device, and note when that is done."""
@@ -159,4 +170,4 @@ def install(torch: Any) -> None:
     hooks.after_step(losses.step)
     facts.at_end(losses.read)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=losses.forget)
+        os.register_at_fork(after_in_child=losses.begin_again)
