@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from whyidle.model.finding import Estimate, RunInfo, Summary
 
 Verdict: TypeAlias = Literal["improved", "regressed", "no detectable change", "cannot judge"]
+Learned: TypeAlias = Literal["the same", "worse", "better", "not shown", "cannot be paired", "no losses"]
 Weight: TypeAlias = Literal["blocks", "doubts", "noted"]
 Per: TypeAlias = Literal["step", "sample", "token", "unit"]  # "unit": of work, as somebody counted it
 
@@ -79,7 +80,7 @@ class Promise:
 class Learning:
     """Whether the model learns the same: losses of both runs, step by step."""
 
-    verdict: Literal["the same", "worse", "better", "not shown", "cannot be paired", "no losses"]
+    verdict: Learned
     message: str
     steps: int = 0  # pairs that were compared
     loss_before: float | None = None  # mean of them
