@@ -58,7 +58,7 @@ def test_models(before: dict[str, Value], after: dict[str, Value], weight: str |
 
 
 def test_clocks_that_are_far_apart_block() -> None:
-    one, other = run(series=gpu_series(1410)), run(series=gpu_series(1005))
+    one, other = run(host="node", series=gpu_series(1410)), run(host="node", series=gpu_series(1005))
     assert weights(one, other) == {"sm_clock_mhz": "blocks"}
     (found,) = between(one, other)
     assert (found.before, found.after) == ("1410", "1005")
@@ -66,8 +66,10 @@ def test_clocks_that_are_far_apart_block() -> None:
 
 
 def test_clocks_that_wander_are_doubted_and_small_steps_are_not() -> None:
-    assert weights(run(series=gpu_series(1410)), run(series=gpu_series(1350))) == {"sm_clock_mhz": "doubts"}
-    assert weights(run(series=gpu_series(1410)), run(series=gpu_series(1395))) == {}
+    assert weights(run(host="node", series=gpu_series(1410)), run(host="node", series=gpu_series(1350))) == {
+        "sm_clock_mhz": "doubts"
+    }
+    assert weights(run(host="node", series=gpu_series(1410)), run(host="node", series=gpu_series(1395))) == {}
 
 
 def test_clocks_count_while_the_gpu_is_busy() -> None:
@@ -76,7 +78,7 @@ def test_clocks_count_while_the_gpu_is_busy() -> None:
         Series("sm_clock_mhz", "n", time, np.array([210.0, 1400, 1410, 210]), device=0),
         Series("utilization_percent", "n", time, np.array([0.0, 80, 90, 0]), device=0),
     )
-    assert sm_clock_mhz(run(series=series)) == 1405
+    assert sm_clock_mhz(run(host="n", series=series)) == 1405
     assert sm_clock_mhz(run()) is None
 
 

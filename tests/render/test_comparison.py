@@ -34,6 +34,7 @@ FOUND = Comparison(
         Promise("compile.not_used", "x", True, None, None, None, "no longer found in AFTER"),
     ),
     changes=tuple(Change("kernel", f"kernel{EVIL}{k}", "slower", 1, 1, 0.001, 0.002) for k in range(12)),
+    changes_per="step",
     warnings=(f"{EVIL} is odd.",),
 )
 

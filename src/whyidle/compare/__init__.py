@@ -9,8 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from whyidle.compare import confounders, promises
+from whyidle.compare import confounders, difference, promises
 from whyidle.compare.arms import Repeat, arm_of, middle
+from whyidle.compare.learning import learning
 from whyidle.compare.pace import pace_of
 from whyidle.compare.verdict import Judged, judged
 from whyidle.errors import WhyIdleError
@@ -51,10 +52,12 @@ def compare(
         WhyIdleError: when there is nothing to read, or the numbers cannot be.
     """
     check(price=price, gpus=gpus, units=units)
-    had, has = units if isinstance(units, tuple) else (units, units)
-    one = [_repeat(evidence, had, progress, predict=True) for evidence in _repeats(before)]
-    other = [_repeat(evidence, has, progress, predict=False) for evidence in _repeats(after)]
-    found = confounders.between(middle(one), middle(other))
+    work = units if isinstance(units, tuple) else (units, units)
+    one = [_repeat(evidence, work[0], progress, predict=True) for evidence in _repeats(before)]
+    other = [_repeat(evidence, work[1], progress, predict=False) for evidence in _repeats(after)]
+    had, has = middle(one), middle(other)
+    found = confounders.between(had, has)
+    changed = {each.name for each in found if each.weight == "noted"}
     by_pace = judged(one, other)
     blocks = [] if force else [each for each in found if each.weight == "blocks"]
     verdict, message = _held_against(by_pace, blocks)
@@ -68,9 +71,12 @@ def compare(
         per=by_pace.per,
         smallest_detectable=by_pace.smallest,
         between_runs=by_pace.between_runs,
+        learning=learning(had.run, has.run, changed, [each.run for each in one if each is not had]),
         confounders=found,
-        not_recorded=confounders.not_recorded(middle(one), middle(other)),
-        predicted=() if blocks else promises.kept(middle(one), middle(other), found, by_pace),
+        not_recorded=confounders.not_recorded(had, has),
+        predicted=() if blocks else promises.kept(had, has, found, by_pace),
+        changes=difference.changes(had.measured, has.measured),
+        changes_per=difference.per(had.measured, has.measured),
         warnings=tuple(_warnings(one, other)),
     )
 

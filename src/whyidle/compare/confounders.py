@@ -15,6 +15,7 @@ import numpy as np
 
 from whyidle.compare.alike import models, products_of
 from whyidle.compare.arms import Repeat
+from whyidle.measure.step_log.gpus import BUSY_PERCENT, of_job, on_node
 from whyidle.model.comparison import Confounder, Weight
 from whyidle.model.evidence import Series, Value
 from whyidle.model.finding import Summary
@@ -23,6 +24,8 @@ from whyidle.model.finding import Summary
 # its temperature; a tenth is ten times what counts as a change at all.
 CLOCKS_APART, CLOCKS_DOUBTED = 0.10, 0.03
 CAPPED: Final = 0.10  # of busy samples: more power capping explains a lower clock of a GPU that has more to do
+# Read from storage per step, and times as much as in the other run: a batch that doubled reads twice (judgement).
+COLD_BYTES, COLD = 1e6, 3.0
 VERSIONS: Final = ("python", "torch_version", "cuda", "hip", "cudnn", "nccl")
 PROFILED: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 # They follow from others, differ by themselves, or are told apart from the rest.
@@ -58,13 +61,6 @@ COUNTERS: Final = (
     Counter("foreign_share", 0.05, "%", "another job's processes were on the GPU in {} and {} of the samples.", 100),
     Counter("foreign_memory_bytes", 2**30, " GiB", "other processes held {} and {} of the GPU's memory.", 2.0**-30),
     Counter("cpus_taken", 0.5, " CPUs", "other programs used {} and {}."),
-    Counter(
-        "storage_read_bytes_per_s",
-        10e6,
-        " MB/s",
-        "{} and {} were read from storage: the data may have been in the page cache in one of them only.",
-        1e-6,
-    ),
 )  # fmt: skip
 
 
@@ -170,20 +166,17 @@ def _use(one: Repeat) -> float:
 
 
 def sm_clock_mhz(one: Repeat) -> float | None:
-    """Return the median SM clock of the samples in which a GPU was busy, of several GPUs the median; None unknown."""
-    series = [*one.run.series, *(each for curve in one.run.curves for each in curve.series)]
-    busy = {_subject(each): each for each in series if each.name == "utilization_percent"}
-    found = []
-    for each in series:
-        if each.name != "sm_clock_mhz":
-            continue
-        values, load = each.value, busy.get(_subject(each))
-        if load is not None and np.array_equal(load.time, each.time):
-            values = values[load.value >= 1]
-        values = values[np.isfinite(values)]
-        if len(values):
-            found.append(float(np.median(values)))
-    return float(np.median(found)) if found else None
+    """Return the median SM clock of the samples in which a GPU of the job was busy, of several the median."""
+    watched = of_job([gpu for node in one.run.nodes for gpu in on_node(one.run, node)])
+    columns = [gpu.while_busy("sm_clock_mhz") for gpu in watched]
+    for curve in one.run.curves:
+        busy = {_subject(each): each for each in curve.series if each.name == "utilization_percent"}
+        for clock in (each for each in curve.series if each.name == "sm_clock_mhz"):
+            load = busy.get(_subject(clock))
+            same = load is not None and np.array_equal(load.time, clock.time)
+            columns.append(clock.value[load.value >= BUSY_PERCENT] if load is not None and same else clock.value)
+    known = [column[np.isfinite(column)] for column in columns]
+    return float(np.median([np.median(column) for column in known if len(column)])) if any(map(len, known)) else None
 
 
 def _subject(each: Series) -> tuple[str, int | None, str]:
@@ -227,10 +220,22 @@ def _counters(before: Repeat, after: Repeat) -> Iterator[Confounder]:
         if had is not None and has is not None and abs(had - has) >= counter.apart:
             said = [counter.said(value) for value in (had, has)]
             yield differs(counter.name, said, "doubts", counter.message.format(*said))
+    yield from _storage(before, after)
     tracing = [one.report.run.settings.get("tracing") for one in (before, after)]
     if None not in tracing and tracing[0] != tracing[1]:
         said = [str(each) or "nothing" for each in tracing]
         yield differs("tracing", said, "doubts", f"{said[0]} and {said[1]} looked at every line or call.")
+
+
+def _storage(before: Repeat, after: Repeat) -> Iterator[Confounder]:
+    """Yield that one run read its data from storage, and the other from the page cache."""
+    rates = [_number(one, "storage_read_bytes_per_s") for one in (before, after)]
+    steps = [one.report.summary.step_time_mean_s for one in (before, after)]
+    read = [rate * step for rate, step in zip(rates, steps, strict=True) if rate is not None and step is not None]
+    if len(read) == 2 and max(read) >= COLD_BYTES and max(read) > COLD * min(read):
+        said = [f"{each / 1e6:,.3g} MB" for each in read]
+        message = f"{said[0]} and {said[1]} per step were read from storage: the page cache held more in one of them."
+        yield differs("storage_read_bytes_per_step", said, "doubts", message)
 
 
 def _marks(before: Repeat, after: Repeat) -> Iterator[Confounder]:

@@ -38,7 +38,6 @@ class Judged:
     throughput: Interval | None = None
     smallest: float | None = None
     between_runs: bool = False
-    warnings: tuple[str, ...] = ()
 
 
 def judged(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged:
@@ -102,19 +101,18 @@ def _work(before: Sequence[Repeat], after: Sequence[Repeat]) -> tuple[Per, float
         return one.pace.per, 1.0
     if one.units_per_step and other.units_per_step:
         return "unit", other.units_per_step / one.units_per_step
-    for per, had, has in (
+    counts: tuple[tuple[Per, float | None, float | None], ...] = (
         ("sample", one.samples_per_step, other.samples_per_step),
         ("token", one.tokens_per_step, other.tokens_per_step),
-    ):
+    )
+    for per, had, has in counts:
         if had and has:
-            return (
-                ("step", 1.0)
-                if abs(has / had - 1) <= SAME_WORK
-                else ("sample" if per == "sample" else "token", has / had)
-            )
-    had_, has_ = (side.report.run.settings.get("batch_size") for side in (one, other))
-    if had_ is not None and has_ is not None and had_ != has_:
-        return f"the batch size differs ({had_}, {has_}), and not how many samples a step takes is known. {UNITS}."
+            return ("step", 1.0) if abs(has / had - 1) <= SAME_WORK else (per, has / had)
+    sizes = [side.report.run.settings.get("batch_size") for side in (one, other)]
+    if None not in sizes and sizes[0] != sizes[1]:
+        return (
+            f"the batch size differs ({sizes[0]}, {sizes[1]}), and how many samples a step takes is not known. {UNITS}."
+        )
     return "step", 1.0
 
 

@@ -128,6 +128,7 @@ class Comparison:
     not_recorded: tuple[str, ...] = ()  # what should be alike, and is not known of both
     predicted: tuple[Promise, ...] = ()
     changes: tuple[Change, ...] = ()
+    changes_per: Literal["step", "recording"] | None = None  # None: the two have no traces that can be compared
     warnings: tuple[str, ...] = ()
 
     @property

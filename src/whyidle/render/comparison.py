@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from whyidle._version import __version__
-from whyidle.model.comparison import Change, Comparison, Interval, Promise
+from whyidle.model.comparison import Change, Comparison, Interval, Learning, Promise
 from whyidle.model.finding import GROUPS, Estimate, Summary
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
@@ -158,7 +158,7 @@ def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
     for head, text in said:
         yield from hang(Text(f"  {head:<{HEAD - 2}}", style="bold"), Text(clean(text)), width)
     if operators:
-        yield from _changes(found.changes, width)
+        yield from _changes(found, width)
 
 
 def _drawn(row: Row) -> Text:
@@ -172,7 +172,7 @@ def _said(found: Comparison) -> Iterator[tuple[str, str]]:
     if noted:
         yield "changed", "; ".join(shorten(message, 80) for message in noted)
     if found.learning is not None and (found.learning.verdict != "no losses" or found.learning.required):
-        yield "learning", found.learning.message
+        yield "learning", _learning(found.learning)
     made = [each for each in found.predicted if each.made]
     for promise in [each for each in made if each.measured is not None] or made[:PROMISES]:
         yield "predicted", _promise(promise)
@@ -186,6 +186,12 @@ def _said(found: Comparison) -> Iterator[tuple[str, str]]:
         yield "not known", f"whether these are alike: {', '.join(found.not_recorded)}."
     for warning in found.warnings:
         yield "warning", warning
+
+
+def _learning(learning: Learning) -> str:
+    shown = learning.verdict in {"the same", "better", "worse"}
+    asked = "" if shown or not learning.required else f" It has to be shown, as {learning.required} changed."
+    return f"{learning.message.rstrip('.')}.{asked}"
 
 
 def _worth(promise: Promise) -> str:
@@ -204,21 +210,27 @@ def _promise(promise: Promise) -> str:
     return f"{said}: made{f' ({promise.why})' if promise.why else ''}."
 
 
-def _changes(changes: Sequence[Change], width: int) -> Iterator[Text]:
-    """Yield the operators and kernels that differ most, by seconds per step."""
+def _changes(found: Comparison, width: int) -> Iterator[Text]:
+    """Yield the operators and kernels that differ most, by seconds."""
     yield Text()
-    if not changes:
-        yield from hang(Text("  "), Text("no operator or kernel differs, as far as both sides have traces."), width)
+    if not found.changes:
+        why = "no two traces" if found.changes_per is None else "no operator or kernel differs by 1% of a step"
+        yield from hang(Text("  operators  ", style="bold"), Text(f"{why}."), width)
         return
-    yield Text(f"  {'per step':<{width - 58}}{'calls':>20}{'time':>24}  ", style="dim")
-    for change in changes[:OPERATORS]:
-        name = shorten(f"{change.what}: {kernel_name(change.name)}", width - 62)
-        calls = f"{change.count_before:,.4g} → {change.count_after:,.4g}"
-        took = f"{duration(change.seconds_before)} → {duration(change.seconds_after)}"
-        yield Text(f"  {name:<{width - 58}}{calls:>20}{took:>24}")
-    left = len(changes) - OPERATORS
+    name = width - 46
+    yield Text(f"  {f'per {found.changes_per}':<{name}}{'calls':>18}{'time':>26}", style="dim")
+    yield from (_change(change, name) for change in found.changes[:OPERATORS])
+    left = len(found.changes) - OPERATORS
     if left > 0:
         yield Text(f"  and {left:,} more, in --format json", style="dim")
+
+
+def _change(change: Change, width: int) -> Text:
+    now = f", now {kernel_name(change.now)}" if change.now else ""
+    name = shorten(f"{change.what}: {kernel_name(change.name)}{now}", width - 2)
+    calls = f"{rate(change.count_before)} → {rate(change.count_after)}"
+    took = f"{duration(change.seconds_before)} → {duration(change.seconds_after)}"
+    return Text(f"  {name:<{width}}{calls:>18}{took:>26}")
 
 
 def _escaped(text: str) -> str:
