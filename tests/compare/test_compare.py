@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import whyidle
@@ -135,6 +136,33 @@ def test_price_makes_cost_per_unit() -> None:
     for arm in (found.before, found.after):
         assert arm.samples_per_s is not None
         assert arm.usd_per_million_samples == pytest.approx(1e6 * 2 * 3.6 / 3600 / arm.samples_per_s)
+
+
+def log(path: Path, step_s: float, losses: list[float]) -> Path:
+    """Write what a trainer prints."""
+    took = np.random.default_rng(len(path.name)).normal(step_s, 0.05 * step_s, len(losses))
+    rows = ({"step": k, "step_time": float(took[k]), "loss": loss} for k, loss in enumerate(losses))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def test_a_faster_job_that_learns_worse_fails(tmp_path: Path) -> None:
+    losses = [float(loss) for loss in 1 + np.exp(-np.arange(300) / 100) + np.random.default_rng(0).normal(0, 0.1, 300)]
+    before = log(tmp_path / "before.jsonl", 0.2, losses)
+    same = compare(before, log(tmp_path / "same.jsonl", 0.1, losses))
+    assert same.learning is not None
+    assert (same.verdict, same.learning.verdict, same.exit_code) == ("improved", "the same", 0)
+    worse = compare(before, log(tmp_path / "worse.jsonl", 0.1, [1.02 * loss for loss in losses]))
+    assert worse.learning is not None
+    assert (worse.verdict, worse.learning.verdict, worse.exit_code) == ("improved", "worse", 1)
+    assert ". But the model learns worse. " in worse.message
+
+
+def test_operators_that_differ_are_told_per_step(corpus: Path) -> None:
+    found = compare(*(corpus / "kineto" / name for name in STEPPED[:2]))
+    assert found.changes_per == "step"
+    assert found.changes[0].what == "removed"
+    assert found.changes[0].name.startswith("enumerate(DataLoader)#_SingleProcess")
 
 
 def test_evidence_of_one_run_in_several_files() -> None:

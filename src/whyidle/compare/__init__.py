@@ -61,9 +61,10 @@ def compare(
     by_pace = judged(one, other)
     blocks = [] if force else [each for each in found if each.weight == "blocks"]
     verdict, message = _held_against(by_pace, blocks)
+    learns = learning(had.run, has.run, changed, [each.run for each in one if each is not had])
     return Comparison(
         verdict=verdict,
-        message=message,
+        message=_learns_worse(message) if learns is not None and learns.verdict == "worse" else message,
         before=arm_of(one, price, gpus),
         after=arm_of(other, price, gpus),
         speedup=by_pace.speedup,
@@ -71,7 +72,7 @@ def compare(
         per=by_pace.per,
         smallest_detectable=by_pace.smallest,
         between_runs=by_pace.between_runs,
-        learning=learning(had.run, has.run, changed, [each.run for each in one if each is not had]),
+        learning=learns,
         confounders=found,
         not_recorded=confounders.not_recorded(had, has),
         predicted=() if blocks else promises.kept(had, has, found, by_pace),
@@ -127,6 +128,12 @@ def _held_against(found: Judged, blocks: Sequence[Confounder]) -> tuple[Verdict,
         return found.verdict, found.message
     reasons = "; ".join(each.message.rstrip(".") for each in blocks)
     return "cannot judge", f"Cannot judge: {reasons}. --force compares them all the same."
+
+
+def _learns_worse(message: str) -> str:
+    """Return the sentence with what matters more than speed, right behind the answer."""
+    answer, _, rest = message.partition(". ")
+    return f"{answer.rstrip('.')}. But the model learns worse. {rest}".rstrip()
 
 
 def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str]:

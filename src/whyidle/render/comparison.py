@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -25,7 +25,7 @@ OPERATORS: Final = 10
 PROMISES: Final = 5
 NAMED: Final = 3  # rules in a line
 CELL: Final = 16  # columns of a value
-STYLE: Final = {"improved": "bold green", "regressed": "bold red", "cannot judge": "bold red"}
+STYLE: Final = {"improved": "bold green"}
 HEAD: Final = 13  # columns of what stands before a sentence
 
 
@@ -144,7 +144,8 @@ def _share(label: str, one: Summary, other: Summary, before: float | None, after
 
 def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
     first, *more = re.split(r"(?<=[.!?]) (?=[A-Z-])", clean(found.message), maxsplit=1)
-    yield from hang(Text("  "), Text(first, style=STYLE.get(found.verdict, "bold")), width)
+    style = "bold red" if found.exit_code else STYLE.get(found.verdict, "bold")
+    yield from hang(Text("  "), Text(first, style=style), width)
     for text in more:
         yield from hang(Text("  "), Text(text), width)
     table = list(rows(found))
