@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import math
 import sys
-import threading
+import weakref
 from pathlib import Path
 
 import torch
 from _whyidle import record
+from _whyidle import scaler as scaler_hook
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 STEPS = 20
 device = sys.argv[1]
@@ -32,7 +34,9 @@ def told(name, losses):
     if native is not None:
         torch.accelerator.synchronize()
         torch.optim.SGD([nn.Parameter(torch.ones(1))], 0.1).step()  # what has arrived is read at a step
-    print(json.dumps({"name": name, "last": record._ring.written, "losses": losses}), flush=True)
+    stalls = native.stalls() if native is not None else 0
+    last = record._ring.written if record._ring is not None else 0
+    print(json.dumps({"name": name, "last": last, "losses": losses, "stalls": stalls}), flush=True)
 
 
 def parts(seed=0):
@@ -115,7 +119,7 @@ def broken():
 
 
 def others():
-    """Passes that begin with no loss: a gradient is given, several roots, another thread's do too."""
+    """Passes that begin with no loss: a gradient is given, several roots."""
     model, optimizer = parts()
     for step in range(STEPS):
         out = model(batch(step))
@@ -127,23 +131,38 @@ def others():
 
 
 def let_go():
-    """The graph of a loss is let go of with the loss."""
-    import weakref
-
+    """A loss is let go of when the job lets go of it, and its graph with it."""
     model, _ = parts()
     loss = (model(batch(0)) - 1).square().mean()
     held = weakref.ref(loss)
-    node = weakref.ref(loss.grad_fn) if False else None
     loss.backward()
     value = float(loss.detach())
     del loss
-    assert held() is None and node is None
+    assert held() is None
     return [value]
+
+
+def scaled_there():
+    """With a scale that lies on the device, as GradScaler has it; that knows the names of some devices only."""
+    model, optimizer = parts()
+    scale, losses = torch.full((), 1024.0).to(device), []
+    for step in range(STEPS):
+        loss = (model(batch(step)) - 1).square().mean()
+        root = loss * scale
+        scaler_hook.scaled.append((weakref.ref(root), scale))
+        root.backward()
+        scaler_hook.scaled.clear()
+        for parameter in model.parameters():
+            parameter.grad.div_(scale)
+        scale.mul_(2.0)  # as an update does, in place
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return [float(one) for one in losses]
 
 
 def in_a_mode():
     """With a mode of the job's own that counts what is called: it does not see us."""
-    from torch.overrides import TorchFunctionMode
 
     class Counts(TorchFunctionMode):
         calls = 0
@@ -160,7 +179,7 @@ def in_a_mode():
     return [float(loss.detach())]
 
 
-names = ["plain", "accumulated", "broken", "others", "let_go", "in_a_mode"]
+names = ["plain", "accumulated", "broken", "others", "let_go", "in_a_mode", "scaled_there"]
 if device == "cpu":
     names += ["scaled", "divided"]
 for name in names:
