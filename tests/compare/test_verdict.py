@@ -32,7 +32,7 @@ def test_noise_is_no_change_and_says_what_would_have_been_seen() -> None:
     found = judged([repeat(steps(0.1, seed=1))], [repeat(steps(0.1, seed=2))])
     assert found.verdict == "no detectable change"
     assert found.smallest is not None
-    assert 0.005 < found.smallest < 0.05
+    assert DELTA < found.smallest < 0.05
     assert "or more would have been seen" in found.message
 
 

@@ -55,7 +55,7 @@ def judged(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged:
     sides = [[one.steady for one in side] for side in (before, after)]
     speedup = bootstrap.ratio_of_medians(*sides)
     throughput = _scaled(bootstrap.ratio_of_means(*sides), factor)
-    smallest = bootstrap.smallest_detectable(throughput)
+    smallest = _called(bootstrap.smallest_detectable(throughput))
     verdict = _verdict(throughput)
     between = len(before) > 1 and len(after) > 1
     said = [_answer(verdict, throughput, per, smallest), *_counted(per, factor)]
@@ -67,6 +67,11 @@ def _verdict(ratio: Interval) -> Verdict:
     if ratio.low > 1 + DELTA:
         return "improved"
     return "regressed" if ratio.high < 1 / (1 + DELTA) else "no detectable change"
+
+
+def _called(seen: float) -> float:
+    """Return the change that would have been called one in 80% of cases: what is seen so often, beyond DELTA."""
+    return (1 + DELTA) * (1 + seen) - 1
 
 
 def _lacks(name: str, side: Sequence[Repeat]) -> str | None:
@@ -135,7 +140,7 @@ def _by_windows(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged | N
     error = VARIES * math.sqrt(1 / len(before) + 1 / len(after))
     width = math.exp(NORMAL.inv_cdf(0.975) * error)
     throughput = Interval(ratio / width, ratio, ratio * width)
-    smallest = math.expm1(bootstrap.POWER * error)
+    smallest = _called(math.expm1(bootstrap.POWER * error))
     verdict = _verdict(throughput)
     said = (
         f"{_answer(verdict, throughput, 'unit', smallest)} No steps were compared: each recording is one value, and "
@@ -150,12 +155,7 @@ def _answer(verdict: Verdict, ratio: Interval, per: Per, smallest: float) -> str
         return f"{_capital(verdict)}: {said}."
     if not math.isfinite(smallest):
         return f"No detectable change: {said}."
-    return f"No detectable change: {said}; a change of {_least(smallest)} or more would have been seen."
-
-
-def _least(smallest: float) -> str:
-    """Return the smallest change that would be seen; one below DELTA is none."""
-    return f"{max(smallest, DELTA) * 100:.2g}%"
+    return f"No detectable change: {said}; a change of {smallest * 100:.2g}% or more would have been seen."
 
 
 def _counted(per: Per, factor: float) -> list[str]:

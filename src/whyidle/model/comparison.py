@@ -121,7 +121,7 @@ class Comparison:
     speedup: Interval | None = None  # ratio of median step times, before over after; above 1 is faster
     throughput_ratio: Interval | None = None  # ratio of mean step times; per sample where the batch size differs
     per: Per = "step"  # what throughput_ratio counts
-    smallest_detectable: float | None = None  # a change of the mean that would be seen with 80%: 0.02 is 2%
+    smallest_detectable: float | None = None  # a change of the mean that would be called one with 80%: 0.02 is 2%
     between_runs: bool = False  # repeats were given on both sides; else only what varies within a run is known
     learning: Learning | None = None
     confounders: tuple[Confounder, ...] = ()
