@@ -158,6 +158,24 @@ def test_a_faster_job_that_learns_worse_fails(tmp_path: Path) -> None:
     assert ". But the model learns worse. " in worse.message
 
 
+def smi(path: Path, clock: int) -> Path:
+    """Write what nvidia-smi --query-gpu prints of a busy GPU."""
+    head = "timestamp, index, name, utilization.gpu [%], clocks.current.sm [MHz]\n"
+    rows = (f"2026/01/05 10:00:{k:02}.000, 0, NVIDIA A100, {90 + k % 3} %, {clock + k % 2} MHz\n" for k in range(60))
+    path.write_text(head + "".join(rows), "utf-8")
+    return path
+
+
+def test_clocks_that_changed_refuse_the_verdict(tmp_path: Path) -> None:
+    one = [log(tmp_path / "before.jsonl", 0.2, [1.0] * 60), smi(tmp_path / "before.csv", 1410)]
+    other = [log(tmp_path / "after.jsonl", 0.1, [1.0] * 60), smi(tmp_path / "after.csv", 1005)]
+    found = compare([one], [other])
+    assert (found.verdict, found.exit_code) == ("cannot judge", 2)
+    assert "the SM clock was 1,410 and 1,006 MHz while the GPU was busy, 40% apart" in found.message
+    assert "--force compares them all the same" in found.message
+    assert compare([one], [other], force=True).verdict == "improved"
+
+
 def test_operators_that_differ_are_told_per_step(corpus: Path) -> None:
     found = compare(*(corpus / "kineto" / name for name in STEPPED[:2]))
     assert found.changes_per == "step"
