@@ -14,7 +14,7 @@ from whyidle.model.comparison import Change, Comparison, Interval, Learning, Pro
 from whyidle.model.finding import GROUPS, Estimate, Summary
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
-from whyidle.render.lines import LABEL, hang
+from whyidle.render.lines import hang
 from whyidle.render.phases import LABELS
 from whyidle.render.terminal import write
 from whyidle.render.words import clean, duration, kernel_name, percent, rate, shorten, times
@@ -24,7 +24,7 @@ CAUSES: Final = 6  # lines of causes
 OPERATORS: Final = 10
 PROMISES: Final = 5
 NAMED: Final = 3  # rules in a line
-CELL: Final = 16  # columns of a value
+LABEL, CELL = 24, 14  # columns of a label, with its indentation, and of a value
 STYLE: Final = {"improved": "bold green"}
 HEAD: Final = 13  # columns of what stands before a sentence
 
@@ -152,7 +152,7 @@ def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
     if table:
         yield Text()
         yield Text(f"  {'':<{LABEL - 2}}{'before':>{CELL}}{'after':>{CELL}}", style="dim")
-        yield from (_drawn(row) for row in table)
+        yield from (_drawn(row, width) for row in table)
     said = list(_said(found))
     if said:
         yield Text()
@@ -162,9 +162,11 @@ def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
         yield from _changes(found, width)
 
 
-def _drawn(row: Row) -> Text:
+def _drawn(row: Row, width: int) -> Text:
+    """Return a line of the table; where its ratio has no room it goes without its range."""
     text = f"  {clean(row.label):<{LABEL - 2}}{row.before:>{CELL}}{row.after:>{CELL}}"
-    return Text(f"{text}    {row.ratio}".rstrip())
+    fits = len(text) + 3 + len(row.ratio) <= width
+    return Text(f"{text}   {row.ratio if fits else row.ratio.partition(' ')[0]}".rstrip())
 
 
 def _said(found: Comparison) -> Iterator[tuple[str, str]]:
