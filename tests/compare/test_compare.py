@@ -131,6 +131,13 @@ def test_a_recording_given_twice_is_no_repeat() -> None:
     assert sum("holds a recording twice" in warning for warning in found.warnings) == 2
 
 
+def test_ranks_of_one_job_are_no_repeats() -> None:
+    ranks = sorted((RUNS / "straggler").glob("*.json.gz"))[:2]
+    with pytest.raises(WhyIdleError, match="ranks 0 and 1 are given as repeats of one run"):
+        compare(ranks, ranks)
+    assert compare([ranks], [ranks]).verdict == "no detectable change"
+
+
 def test_price_makes_cost_per_unit() -> None:
     found = compare(WATCHED / "loader-workers-0", WATCHED / "loader-workers-1", price=3.6, gpus=2)
     for arm in (found.before, found.after):

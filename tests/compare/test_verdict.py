@@ -149,6 +149,12 @@ def test_repeats_speak_for_more_than_two_runs() -> None:
     assert "By 4 and 4 repeats" in found.message
 
 
+def test_repeats_on_one_side_only_are_said() -> None:
+    found = judged([repeat(steps(0.1, seed=k)) for k in range(3)], [repeat(steps(0.08, seed=9))])
+    assert not found.between_runs
+    assert "Of one side there are no repeats" in found.message
+
+
 def test_runs_that_differ_among_themselves_widen_the_range() -> None:
     alike = judged([repeat(steps(0.1, seed=k)) for k in range(3)], [repeat(steps(0.1, seed=k)) for k in (4, 5, 6)])
     apart = judged(

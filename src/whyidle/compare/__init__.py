@@ -55,6 +55,7 @@ def compare(
     work = units if isinstance(units, tuple) else (units, units)
     one = [_repeat(evidence, work[0], progress, predict=True) for evidence in _repeats(before)]
     other = [_repeat(evidence, work[1], progress, predict=False) for evidence in _repeats(after)]
+    _check_ranks(one, other)
     had, has = middle(one), middle(other)
     found = confounders.between(had, has)
     changed = {each.name for each in found if each.weight == "noted"}
@@ -120,6 +121,21 @@ def _repeat(evidence: Evidence, units: float | None, progress: Progress | None, 
     report = judge(run, predict=predict, measured=measured)
     given = [evidence] if isinstance(evidence, str | Path) else evidence
     return Repeat(tuple(map(str, given)), run, measured, report, pace_of(run, measured), units)
+
+
+def _check_ranks(*sides: Sequence[Repeat]) -> None:
+    """Refuse the ranks of one job as repeats of it.
+
+    Raises:
+        WhyIdleError: for that.
+    """
+    for side in sides:
+        ranks = [{trace.rank for trace in each.run.traces} for each in side]
+        known = [found for found in ranks if found and None not in found]
+        if len(known) == len(side) and len(set(map(frozenset, known))) > 1:
+            said = " and ".join(str(min(rank for rank in found if rank is not None)) for found in known[:2])
+            hint = "give the folder that holds all ranks of a run; in Python a list in the list is one run"
+            raise WhyIdleError(f"ranks {said} are given as repeats of one run", hint)
 
 
 def _held_against(found: Judged, blocks: Sequence[Confounder]) -> tuple[Verdict, str]:

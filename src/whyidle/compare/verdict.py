@@ -12,7 +12,7 @@ from whyidle.compare.arms import Repeat, middle
 from whyidle.compare.student import NORMAL
 from whyidle.model.comparison import Interval, Per, Verdict
 
-# What differs by less is no improvement, however sure that it differs (docs/method.md, before and after).
+# What differs by less is no improvement, however sure that it differs (docs/compare.md).
 DELTA: Final = 0.01
 # Steps after the warm-up. Of three an interval is known, as wide as two degrees of freedom ask: of 400 pairs that did
 # not differ 3% at most were called improved, of 3, 5 and 9 steps alike, where steps do not depend on each other.
@@ -169,7 +169,7 @@ def _rests_on(before: Sequence[Repeat], after: Sequence[Repeat], between: bool) 
     if between:
         return f"By {len(before)} and {len(after)} repeats, {counts[0]:,} and {counts[1]:,} steps."
     few = "So few do not show how much one depends on the next: the range supposes that it does not. "
-    return (
-        f"By {counts[0]:,} and {counts[1]:,} steps. {few if min(counts) < FEW else ''}Within these two runs only: how "
-        "much a job differs from start to start is not known without repeats."
-    )
+    said = f"By {counts[0]:,} and {counts[1]:,} steps. {few if min(counts) < FEW else ''}"
+    if max(len(before), len(after)) > 1:
+        return f"{said}Of one side there are no repeats: how much it differs from start to start is not known."
+    return f"{said}Within these two runs only: how much a job differs from start to start is not known without repeats."
