@@ -36,6 +36,7 @@ After = Annotated[int, typer.Option("--trace-after", metavar="N", help="Steps be
 Ranks = Annotated[str, typer.Option("--trace-ranks", metavar="0|all", help="Which ranks it records.")]
 NoSyncs = Annotated[bool, typer.Option("--no-syncs", help="Do not look for the lines that wait for the GPU.")]
 Workers = Annotated[bool, typer.Option("--workers", help="Look at what the DataLoader's workers do.")]
+Losses = Annotated[bool, typer.Option("--losses", help="Record the loss of each step, for `whyidle compare`.")]
 Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", help="Between two samples of the counters, 0.2 at least.")
 ]
@@ -58,6 +59,7 @@ def run(
     trace_ranks: Ranks = "0",
     no_syncs: NoSyncs = False,
     workers: Workers = False,
+    losses: Losses = False,
     interval: Interval = 1.0,
     emit_metrics: Metrics = False,
     metrics_file: MetricsTo = None,
@@ -89,7 +91,7 @@ def run(
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
     _check(report, format, trace_steps, trace_after, trace_ranks, interval)
-    looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, 0 if no_syncs else 3, workers)
+    looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, 0 if no_syncs else 3, workers, losses)
     judging = {"price": price, "gpus": gpus, "hours": hours, "predict": not no_predict}
     show = Show(report, format, force, quiet, judging, not no_color)
     metrics = emit_metrics or metrics_file is not None

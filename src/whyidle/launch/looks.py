@@ -16,6 +16,7 @@ class Looks:
     trace_ranks: str = "0"  # or "all"
     syncs: int = 3  # steps in which synchronisations are looked for
     workers: bool = False  # stacks of the DataLoader's workers
+    losses: bool = False  # the loss of each backward pass
 
     def json(self) -> str:
         """Return them as text."""

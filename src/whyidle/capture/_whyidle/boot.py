@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Module of the job -> our modules whose `install(module)` is called as soon as it was imported.
 HOOKS = {
     "torch": (
-        *("loader", "optimizer", "backward", "forward", "save", "scaler", "garbage"),
+        *("loader", "optimizer", "backward", "losses", "forward", "save", "scaler", "garbage"),
         *("settings", "gpu", "syncs", "profiler", "counters", "worker"),
     ),
     "torch.distributed.checkpoint.state_dict_saver": ("save",),
