@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyidle.cost import bill, price, what_if
+from whyidle.cost import bill, price
 from whyidle.errors import WhyIdleError
 from whyidle.model.finding import (
     Applied,
@@ -53,7 +53,7 @@ def test_idle_and_busy_are_all(count: int, usd: float, time: float, busy: float)
 
 @given(gpus, prices, hours, shares, st.lists(shares, max_size=5))
 def test_busier_is_cheaper(count: int, usd: float, time: float, busy: float, targets: list[float]) -> None:
-    rows = what_if(count, usd, time, busy, targets)
+    rows = bill(count, usd, time, busy, targets).table
     assert [row.busy for row in rows] == sorted(target for target in targets if target > busy)
     costs = [count * usd * time, *(row.usd for row in rows)]
     assert costs == sorted(costs, reverse=True)

@@ -66,7 +66,7 @@ def roofline_s(flop: float, bytes_: float, flops: float, bandwidth: float) -> fl
 
 
 def usd_per_million_tokens(gpus: int, usd_per_gpu_hour: float, tokens_per_s: float) -> float:
-    """Return US dollars per million tokens, all GPUs together."""
+    """Return US dollars per million tokens (or samples, of samples per second), all GPUs together."""
     return 1e6 * gpus * usd_per_gpu_hour / 3600 / tokens_per_s
 
 
