@@ -113,7 +113,8 @@ def watch(
     asked = Asked(
         interval_s=interval, last_s=last, every_s=every, once=once, look_s=LOOK_S if for_ is None else for_,
         format="json" if json else format,
-        color=not no_color, price=usd, price_file=file, listen=listen, alarm=alarm, floor=floor, window_s=window, grace_s=grace,
+        color=not no_color, price=usd, price_file=file, listen=listen, alarm=alarm, floor=floor, window_s=window,
+        grace_s=grace,
         held_only=held_only, exempt=tuple(exempt or ()), command=on_alarm, webhook=webhook,
         exit_on_alarm=exit_on_alarm,
     )  # fmt: skip
