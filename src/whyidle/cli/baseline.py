@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,6 +15,7 @@ from whyidle.cli.diagnose import Paths
 from whyidle.compare.baseline import baseline_from
 from whyidle.errors import WhyIdleError
 from whyidle.render.gate import baseline_json, baseline_text
+from whyidle.render.words import clean
 
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
 
@@ -43,14 +45,16 @@ def baseline(
     assert what == "save"
     with destination(output, force=force) as file:
         with loading() as progress:
-            kept = baseline_from(paths, datetime.now(UTC).isoformat(timespec="seconds"), progress)
+            kept, doubts = baseline_from(paths, datetime.now(UTC).isoformat(timespec="seconds"), progress)
         if not kept.step_seconds and kept.gpu_idle_share is None and kept.data_wait_share is None:
             raise WhyIdleError(
-                "there is nothing to keep: neither steps nor idle time nor waits were measured",
+                " ".join(("there is nothing to keep: neither steps nor idle time nor waits were measured.", *doubts)),
                 "whyidle run -- python train.py records them",
             )
         text = baseline_json(kept)
         file.write(text)
+    for said in doubts:
+        sys.stderr.write(f"whyidle: warning: {clean(said)}\n")
     with destination(color=not no_color) as out:
         out.write(text if format == "json" else baseline_text(kept, str(output), out.look))
     return 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -22,7 +22,9 @@ from whyidle.read.baseline import read_baseline
 from whyidle.render.gate import renders
 
 BASELINE: Final = "baseline"
-NAMES: Final = {f"max-{one.name.replace('_', '-')}": one.name for one in fields(Limits)}  # options and settings
+NAMES: Final = {
+    f"max-{one.name.replace('_', '-')}": one.name for one in dataclasses.fields(Limits)
+}  # options and settings
 
 
 def _limit(flag: str, what: str) -> typer.models.OptionInfo:
@@ -91,8 +93,9 @@ def check(
     kept = None if file is None else read_baseline(file)
     with destination(output, force=replace, color=not no_color) as out:
         with loading() as progress:
-            run = baseline_from(paths, progress=progress)
+            run, doubts = baseline_from(paths, progress=progress)
         answer = gate(run, limits, kept, force=force)
+        answer = dataclasses.replace(answer, warnings=(*doubts, *answer.warnings))
         out.write(write(answer, out.look))
     return answer.exit_code
 
@@ -105,8 +108,10 @@ def _settled(given: Mapping[str, float | None], baseline: Path | None) -> tuple[
     shares = {NAMES[key]: _share(value, f"{where}: {key}") for key, value in said.items() if key != BASELINE}
     shares |= {name: value for name, value in given.items() if value is not None}
     for name, value in shares.items():
-        if not 0 <= value <= 10:
-            raise WhyIdleError(f"the limit of {name.replace('_', ' ')} is a share, not {value:g}", "5%, or 0.05")
+        if not 0 <= value <= 1:
+            raise WhyIdleError(
+                f"the limit of {name.replace('_', ' ')} is a share, 0 to 1, not {value:g}", "5%, or 0.05"
+            )
     if baseline is None and project is not None and BASELINE in said:
         named = said[BASELINE]
         if not isinstance(named, str):

@@ -16,6 +16,7 @@ from whyidle.model.gate import Baseline
 from whyidle.read import Progress, load
 from whyidle.read.baseline import MOST_STEPS
 
+REFUSED: Final = "Cannot judge: "  # how a verdict begins that is none
 # What changes how fast the same model computes.
 KEPT: Final = (
     "param_dtype", "autocast_dtype", "default_dtype", "matmul_precision", "tf32_matmul", "tf32_cudnn",
@@ -24,8 +25,10 @@ KEPT: Final = (
 )  # fmt: skip
 
 
-def baseline_from(paths: Sequence[str], made: str = "", progress: Progress | None = None) -> Baseline:
-    """Return what is kept of the run whose evidence these paths and addresses are; see `baseline_of`.
+def baseline_from(
+    paths: Sequence[str], made: str = "", progress: Progress | None = None
+) -> tuple[Baseline, tuple[str, ...]]:
+    """Return what is kept of the run whose evidence these paths and addresses are, and why it is less than usual.
 
     Raises:
         WhyIdleError: when there is nothing to read.
@@ -34,8 +37,10 @@ def baseline_from(paths: Sequence[str], made: str = "", progress: Progress | Non
         return baseline_of(here.named(load(here.paths, progress)), made)
 
 
-def baseline_of(run: Run, made: str = "") -> Baseline:
-    """Return what is kept of a run: of its steps after the warm-up the first 2,000, the same of every run.
+def baseline_of(run: Run, made: str = "") -> tuple[Baseline, tuple[str, ...]]:
+    """Return what is kept of a run, and why it cannot be judged if that is so.
+
+    Of its steps after the warm-up the first 2,000 are kept, the same of every run.
 
     Args:
         run: the evidence.
@@ -48,7 +53,7 @@ def baseline_of(run: Run, made: str = "") -> Baseline:
     pace = pace_of(run, measured)
     steps = () if pace is None else tuple(map(float, pace.steady[:MOST_STEPS]))
     m = measured.measurements
-    return Baseline(
+    kept = Baseline(
         made=made,
         whyidle=__version__,
         gpus=tuple(gpu for gpu in info.gpus if gpu.name),
@@ -70,6 +75,7 @@ def baseline_of(run: Run, made: str = "") -> Baseline:
         data_wait_share=summary.data_wait_share,
         peak_memory_bytes=int(m.number("peak_memory_bytes")) if "peak_memory_bytes" in m else None,
     )
+    return kept, (summary.verdict,) if summary.verdict.startswith(REFUSED) else ()
 
 
 def _of_subjects(measured: Measured) -> dict[str, Value]:

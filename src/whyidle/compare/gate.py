@@ -19,6 +19,7 @@ from whyidle.model.gate import Baseline, Check, Gate, Limits, Outcome
 
 GIVE: Final = "--max-step-time-regression 5% --baseline baseline.json, or --max-idle 20%"
 SAVE: Final = "whyidle baseline save GOOD_RUN; then --baseline baseline.json"
+NOTHING: Final = 0.0005  # a change that rounds to 0.0%
 RECORD: Final = "record it with `whyidle run -- python train.py`"
 TRACED: Final = "record it on a GPU, with `whyidle run -- python train.py` without --no-trace"
 
@@ -90,7 +91,7 @@ def _relative(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[Che
     if limits.peak_memory_growth is not None:
         name, allowed = "peak_memory_growth", limits.peak_memory_growth
         if not baseline.peak_memory_bytes or not run.peak_memory_bytes:
-            yield _missing(name, allowed, "peak memory", baseline.peak_memory_bytes is None, TRACED)
+            yield _missing(name, allowed, TRACED, in_baseline=baseline.peak_memory_bytes is None)
         else:
             growth = run.peak_memory_bytes / baseline.peak_memory_bytes - 1
             outcome: Outcome = "fail" if growth > allowed else "pass"
@@ -99,27 +100,27 @@ def _relative(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[Che
 
 
 def _absolute(run: Baseline, limits: Limits) -> Iterator[Check]:
-    for name, allowed, share, title, how in (
-        ("idle", limits.idle, run.gpu_idle_share, "the GPU's idle time", TRACED),
-        ("data_wait", limits.data_wait, run.data_wait_share, "waiting for data", RECORD),
+    for name, allowed, share, how in (
+        ("idle", limits.idle, run.gpu_idle_share, TRACED),
+        ("data_wait", limits.data_wait, run.data_wait_share, RECORD),
     ):
         if allowed is None:
             continue
         if share is None:
-            yield _missing(name, allowed, title, False, how)
+            yield _missing(name, allowed, how)
         else:
             said = f"{_percent(share)} of the time"
             yield Check(name, allowed, "fail" if share > allowed else "pass", Interval(share, share, share), said)
 
 
-def _missing(name: str, allowed: float, title: str, in_baseline: bool, how: str) -> Check:
-    said = f"{title} was not measured" + (" in the baseline" if in_baseline else "")
+def _missing(name: str, allowed: float, how: str, *, in_baseline: bool = False) -> Check:
+    said = "not measured" + (" in the baseline" if in_baseline else "")
     return Check(name, allowed, "cannot tell", None, said, how)
 
 
 def _step_time(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     if not (run.step_seconds and baseline.step_seconds):
-        return _missing("step_time_regression", allowed, "step time", not baseline.step_seconds, RECORD)
+        return _missing("step_time_regression", allowed, RECORD, in_baseline=not baseline.step_seconds)
     ratio = ratio_of_medians([np.array(baseline.step_seconds)], [np.array(run.step_seconds)])
     slower = Interval(1 / ratio.high - 1, 1 / ratio.likely - 1, 1 / ratio.low - 1 if ratio.low else math.inf)
     return _judged("step_time_regression", allowed, slower, ("slower", "faster"), baseline, run)
@@ -127,7 +128,7 @@ def _step_time(run: Baseline, baseline: Baseline, allowed: float) -> Check:
 
 def _throughput(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     if not (run.step_seconds and baseline.step_seconds):
-        return _missing("throughput_loss", allowed, "throughput", not baseline.step_seconds, RECORD)
+        return _missing("throughput_loss", allowed, RECORD, in_baseline=not baseline.step_seconds)
     ratio = ratio_of_means([np.array(baseline.step_seconds)], [np.array(run.step_seconds)])
     lost = Interval(1 - ratio.high, 1 - ratio.likely, 1 - ratio.low)
     return _judged("throughput_loss", allowed, lost, ("less", "more"), baseline, run)
@@ -176,6 +177,8 @@ def _change(worse: Interval, words: tuple[str, str]) -> str:
     """Return "7.1% slower (4.2% to 9.8%)", or both ends with their word where they are not the same."""
 
     def said(share: float, *, word: bool = True) -> str:
+        if word and abs(share) < NOTHING:
+            return "no change"
         return _percent(abs(share)) + (f" {words[share < 0]}" if word else "")
 
     low, high = sorted((worse.low, worse.high), key=abs)

@@ -19,7 +19,7 @@ def bill_text(bill: Bill, source: str) -> str:
     """Return the bill for a person: today, and the same work on busier GPUs."""
     gpus = f"{plural(bill.gpus, 'GPU')} at {money(bill.usd_per_gpu_hour)} per GPU-hour"
     units = [name for name in ("samples", "tokens") if getattr(bill, f"{name}_per_s") is not None]
-    heads = [f"per 1M {name}" for name in units]
+    heads = [f"$/1M {name}" for name in units]
     rows = ((row, money(round(bill.total_usd, 2) - round(row.usd, 2))) for row in bill.table)
     lines = [
         f"  {money(bill.total_usd)} in all, {money(bill.idle_usd)} of it for waiting.",
@@ -39,4 +39,4 @@ def _row(row: CostRow, saved: str, units: list[str]) -> str:
 
 
 def _line(busy: str, time: str, *sums: str) -> str:
-    return f"  {busy:>6}  {time:>10}" + "".join(f"  {text:>14}" for text in sums)
+    return f"  {busy:>6}  {time:>10}" + "".join(f"  {text:>13}" for text in sums)

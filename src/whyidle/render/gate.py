@@ -43,14 +43,14 @@ def renders(format: str) -> Callable[[Gate, Look], str]:  # noqa: A002 - the wor
 
 def headline(gate: Gate) -> str:
     """Return the answer in a sentence."""
-    of = {outcome: [check for check in gate.checks if check.outcome == outcome] for outcome in STYLES}
-    if of["fail"]:
-        named = ", ".join(TITLES[check.limit] for check in of["fail"])
-        return f"{len(of['fail'])} of {plural(len(gate.checks), 'limit')} broken: {named}."
-    if of["cannot tell"]:
-        named = ", ".join(TITLES[check.limit] for check in of["cannot tell"])
-        return f"Cannot tell of {len(of['cannot tell'])} of {plural(len(gate.checks), 'limit')}: {named}."
-    return "The limit is kept." if len(gate.checks) == 1 else f"All {len(gate.checks)} limits are kept."
+    if gate.outcome == "pass":
+        all_ = "Both" if len(gate.checks) == 2 else f"All {len(gate.checks)}"
+        return "The limit is kept." if len(gate.checks) == 1 else f"{all_} limits are kept."
+    named = [TITLES[check.limit] for check in gate.checks if check.outcome == gate.outcome]
+    many = f"{len(named)} of {plural(len(gate.checks), 'limit')}"
+    many = f"{many} {'is' if len(named) == 1 else 'are'}"
+    said = f"{many} broken" if gate.outcome == "fail" else f"Cannot tell whether {many} kept"
+    return f"{said}: {', '.join(named)}."
 
 
 def gate_text(gate: Gate, look: Look) -> str:
@@ -114,7 +114,7 @@ def _lines(gate: Gate, width: int) -> Iterator[Text]:
     yield Text()
     for check in gate.checks:
         head = Text(f"  {check.outcome:<12}", style=STYLES[check.outcome])
-        yield from hang(head.append(f"{TITLES[check.limit]:<12}", "none"), Text(clean(_said(check))), width)
+        yield from hang(head.append(f"{TITLES[check.limit]:<13}", "none"), Text(clean(_said(check))), width)
     yield Text()
     if gate.baseline is not None:
         made = f"of {clean(gate.baseline.made)[:10]}, " if gate.baseline.made else ""
