@@ -149,11 +149,12 @@ def test_junit(baseline: str) -> None:
 def test_github(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
     limits = ["--max-throughput-loss", "5%", "--max-idle", "3%", "--max-data-wait", "90%"]
     assert main(["check", SLOW, "--baseline", baseline, *limits, "-f", "github"]) == 1
-    first, broken, unknown, kept = capsys.readouterr().out.splitlines()
+    first, broken, unknown, kept, within = capsys.readouterr().out.splitlines()
     assert first == "whyidle: 1 of 3 limits is broken: throughput."
     assert broken.startswith("::error title=throughput%3A fail::32%25 less (")
     assert unknown.startswith("::warning title=GPU idle%3A cannot tell::not measured, limit 3%25; record it on a GPU")
     assert kept == "whyidle: data wait: 72% of the time, limit 90%"
+    assert within.startswith("::warning title=whyidle check::the interval knows how steps vary within a run")
 
 
 def test_an_unknown_format_is_refused_before_anything_is_read(capsys: pytest.CaptureFixture[str]) -> None:

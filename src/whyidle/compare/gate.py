@@ -19,6 +19,8 @@ from whyidle.model.gate import Baseline, Check, Gate, Limits, Outcome
 
 GIVE: Final = "--max-step-time-regression 5% --baseline baseline.json, or --max-idle 20%"
 SAVE: Final = "whyidle baseline save GOOD_RUN; then --baseline baseline.json"
+OF_STEPS: Final = {"step_time_regression", "throughput_loss"}
+WITHIN: Final = "the interval knows how steps vary within a run, not how one start of the job differs from the next"
 NOTHING: Final = 0.0005  # a change that rounds to 0.0%
 RECORD: Final = "record it with `whyidle run -- python train.py`"
 TRACED: Final = "record it on a GPU, with `whyidle run -- python train.py` without --no-trace"
@@ -47,7 +49,10 @@ def gate(run: Baseline, limits: Limits, baseline: Baseline | None = None, *, for
     if blocks and not force:
         raise WhyIdleError(f"the baseline is of another setup: {'; '.join(blocks)}", f"{SAVE}; or --force")
     checks = (*_relative(run, limits, baseline), *_absolute(run, limits))
-    return Gate(checks, run, baseline, found, tuple(_unseen(run, limits, baseline)))
+    warnings = list(_unseen(run, limits, baseline))
+    if any(check.outcome == "fail" and check.limit in OF_STEPS for check in checks):
+        warnings.append(WITHIN)
+    return Gate(checks, run, baseline, found, tuple(warnings))
 
 
 def differences(baseline: Baseline, run: Baseline) -> Iterator[Confounder]:
@@ -160,7 +165,7 @@ def _more(worse: Interval, allowed: float, *steps: int) -> str:
     if min(steps) < LEAST or not math.isfinite(half) or aim <= 0:
         return f"too few steps, or too unlike each other, to say how many it takes: {had}"
     each = 2 / sum(1 / count for count in steps) * (half / aim) ** 2
-    return f"it takes about {math.ceil(max(each, max(steps) + 1)):,} steps in each: {had}"
+    return f"it takes about {math.ceil(max(each, min(steps) + 1)):,} steps in each: {had}"
 
 
 def _unseen(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[str]:

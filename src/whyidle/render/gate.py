@@ -47,9 +47,9 @@ def headline(gate: Gate) -> str:
         all_ = "Both" if len(gate.checks) == 2 else f"All {len(gate.checks)}"
         return "The limit is kept." if len(gate.checks) == 1 else f"{all_} limits are kept."
     named = [TITLES[check.limit] for check in gate.checks if check.outcome == gate.outcome]
-    many = f"{len(named)} of {plural(len(gate.checks), 'limit')}"
-    many = f"{many} {'is' if len(named) == 1 else 'are'}"
-    said = f"{many} broken" if gate.outcome == "fail" else f"Cannot tell whether {many} kept"
+    many = f"{len(named)} of {len(gate.checks)} limits {'is' if len(named) == 1 else 'are'}"
+    many = "the limit is" if len(gate.checks) == 1 else many
+    said = f"{many[:1].upper()}{many[1:]} broken" if gate.outcome == "fail" else f"Cannot tell whether {many} kept"
     return f"{said}: {', '.join(named)}."
 
 
@@ -120,7 +120,8 @@ def _lines(gate: Gate, width: int) -> Iterator[Text]:
         made = f"of {clean(gate.baseline.made)[:10]}, " if gate.baseline.made else ""
         yield from hang(Text("  baseline: "), Text(made + " · ".join(_about(gate.baseline))), width)
         yield from hang(Text("  was: "), Text(" · ".join(_numbers(gate.baseline))), width)
-    yield from hang(Text("  run: "), Text(" · ".join(_numbers(gate.run))), width)
+    numbers = " · ".join(_numbers(gate.run)) or "nothing was measured"
+    yield from hang(Text("  run: "), Text(numbers), width)
     for said in _doubts(gate):
         yield from hang(Text("  note: ", style="yellow"), Text(clean(said)), width)
 
