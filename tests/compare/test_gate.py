@@ -167,7 +167,6 @@ def test_pauses_that_the_median_does_not_show_are_told() -> None:
         ({"gpus": ()}, "GPU NVIDIA H100 80GB HBM3, now not known"),
         ({"world_size": 4}, "number of ranks 8, now 4"),
         ({"batch_size": 64}, "batch size 32, now 64"),
-        ({"per": "token"}, "unit of the log's times step, now token"),
     ],
 )
 def test_another_setup_is_refused_unless_forced(told: dict[str, Any], message: str) -> None:
@@ -185,6 +184,21 @@ def test_without_a_world_size_gpus_count() -> None:
         gate(kept(world_size=None, gpus=one), STEP, kept(world_size=None))
     # ranks of a job of which not all were recorded
     assert gate(kept(gpus=one), STEP, kept()).differences == ()
+
+
+def test_times_of_a_token_are_not_those_of_a_step() -> None:
+    for limits in (STEP, Limits(throughput_loss=0.05)):
+        found = only(limits, kept(per="token"), kept())
+        assert (found.outcome, found.message) == (
+            "cannot tell",
+            "the baseline has times of a step, the run of a token",
+        )
+
+
+def test_a_limit_of_nothing() -> None:
+    found = only(Limits(throughput_loss=0.0), kept(seed=2), kept())
+    assert found.outcome == "cannot tell"
+    assert found.hint.startswith("a limit of 0% is kept only by what is surely no worse")
 
 
 def test_what_else_differs_is_a_doubt() -> None:

@@ -67,6 +67,7 @@ def test_what_is_none(tmp_path: Path, content: str) -> None:
         ("step_seconds", [0.1, 0.0]),
         ("step_seconds", [0.1, -1]),
         ("step_seconds", [1e300]),
+        ("step_seconds", [5e-324]),
         ("step_seconds", [None]),
         ("step_seconds", "0.1"),
         ("world_size", 0),

@@ -64,8 +64,6 @@ def differences(baseline: Baseline, run: Baseline) -> Iterator[Confounder]:
         yield _differs("world_size", [baseline.size, run.size], "number of ranks", blocks=True)
     if baseline.batch_size and run.batch_size and baseline.batch_size != run.batch_size:
         yield _differs("batch_size", [baseline.batch_size, run.batch_size], "batch size", blocks=True)
-    if baseline.step_seconds and run.step_seconds and baseline.per != run.per:
-        yield _differs("per", [baseline.per, run.per], "unit of the log's times", blocks=True)
     for name, title in (
         ("batch_size", "batch size"),
         ("world_size", "number of ranks"),
@@ -124,19 +122,31 @@ def _missing(name: str, allowed: float, how: str, *, in_baseline: bool = False) 
 
 
 def _step_time(run: Baseline, baseline: Baseline, allowed: float) -> Check:
-    if not (run.step_seconds and baseline.step_seconds):
-        return _missing("step_time_regression", allowed, RECORD, in_baseline=not baseline.step_seconds)
+    name = "step_time_regression"
+    if unlike := _unlike(name, allowed, run, baseline):
+        return unlike
     ratio = ratio_of_medians([np.array(baseline.step_seconds)], [np.array(run.step_seconds)])
     slower = Interval(1 / ratio.high - 1, 1 / ratio.likely - 1, 1 / ratio.low - 1 if ratio.low else math.inf)
-    return _judged("step_time_regression", allowed, slower, ("slower", "faster"), baseline, run)
+    return _judged(name, allowed, slower, ("slower", "faster"), baseline, run)
 
 
 def _throughput(run: Baseline, baseline: Baseline, allowed: float) -> Check:
-    if not (run.step_seconds and baseline.step_seconds):
-        return _missing("throughput_loss", allowed, RECORD, in_baseline=not baseline.step_seconds)
+    name = "throughput_loss"
+    if unlike := _unlike(name, allowed, run, baseline):
+        return unlike
     ratio = ratio_of_means([np.array(baseline.step_seconds)], [np.array(run.step_seconds)])
     lost = Interval(1 - ratio.high, 1 - ratio.likely, 1 - ratio.low)
-    return _judged("throughput_loss", allowed, lost, ("less", "more"), baseline, run)
+    return _judged(name, allowed, lost, ("less", "more"), baseline, run)
+
+
+def _unlike(name: str, allowed: float, run: Baseline, baseline: Baseline) -> Check | None:
+    """Return that a limit on steps cannot be judged; None where both tell of the same."""
+    if not (run.step_seconds and baseline.step_seconds):
+        return _missing(name, allowed, RECORD, in_baseline=not baseline.step_seconds)
+    if run.per != baseline.per:
+        said = f"the baseline has times of a {baseline.per}, the run of a {run.per}"
+        return Check(name, allowed, "cannot tell", None, said, RECORD)
+    return None
 
 
 def _judged(
@@ -162,7 +172,9 @@ def _more(worse: Interval, allowed: float, *steps: int) -> str:
     had = f"here are {steps[0]:,} in the baseline and {steps[1]:,} in the run"
     half = (worse.high - worse.low) / 2
     aim = max(allowed, worse.likely)  # so that it excludes no change, or so that it is no wider than the limit
-    if min(steps) < LEAST or not math.isfinite(half) or aim <= 0:
+    if allowed <= 0:
+        return f"a limit of 0% is kept only by what is surely no worse: {had}"
+    if min(steps) < LEAST or not math.isfinite(half):
         return f"too few steps, or too unlike each other, to say how many it takes: {had}"
     each = 2 / sum(1 / count for count in steps) * (half / aim) ** 2
     return f"it takes about {math.ceil(max(each, min(steps) + 1)):,} steps in each: {had}"
@@ -171,11 +183,11 @@ def _more(worse: Interval, allowed: float, *steps: int) -> str:
 def _unseen(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[str]:
     """Yield that the mean step is longer where only the median is limited: pauses now and then do not move that."""
     allowed = limits.step_time_regression
-    if allowed is None or limits.throughput_loss is not None or not (run.step_seconds and baseline.step_seconds):
+    if allowed is None or limits.throughput_loss is not None:
         return
-    if _step_time(run, baseline, allowed).outcome != "fail" and _throughput(run, baseline, allowed).outcome == "fail":
-        said = _throughput(run, baseline, allowed).message
-        yield f"throughput is {said}: some steps take much longer. --max-throughput-loss limits that"
+    throughput = _throughput(run, baseline, allowed)
+    if throughput.outcome == "fail" and _step_time(run, baseline, allowed).outcome != "fail":
+        yield f"throughput is {throughput.message}: some steps take much longer. --max-throughput-loss limits that"
 
 
 def _change(worse: Interval, words: tuple[str, str]) -> str:

@@ -21,7 +21,7 @@ _Text = Annotated[str, msgspec.Meta(max_length=500)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 _Positive = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
-_Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e7)]
+_Seconds = Annotated[float, msgspec.Meta(ge=1e-12, le=1e7)]  # of a token it may be little
 
 
 class _Gpus(msgspec.Struct):
