@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from whyidle.cost import bill, price
 from whyidle.errors import WhyIdleError
+from whyidle.model.arithmetic import amdahl
 from whyidle.model.finding import (
     Applied,
     Asked,
@@ -60,6 +62,13 @@ def test_busier_is_cheaper(count: int, usd: float, time: float, busy: float, tar
     assert costs == sorted(costs, reverse=True)
     for row in rows:  # the work stays the same
         assert row.hours * row.busy == pytest.approx(time * busy)
+
+
+@given(gpus, prices, hours, shares)
+def test_the_most_that_idle_time_can_bring_is_amdahls(count: int, usd: float, time: float, busy: float) -> None:
+    for row in bill(count, usd, time, busy, (1.0,)).table:
+        assert row.idle_usd == 0
+        assert time / row.hours == pytest.approx(amdahl(1 - busy, math.inf)) == pytest.approx(1 / busy)
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def baseline(
     ] = "terminal",
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
-    """Keep a run as a baseline: what it was, and its step times, idle time, waits and memory.
+    """Keep what a run was and how it did, to hold later ones against.
 
-    Check the file in, or keep it where CI finds it: `whyidle check` holds later runs against it.
+    That is its GPUs, batch size, model and precision; its step times, idle time, waits and memory. Check the file in, or keep it where CI finds it: `whyidle check` holds later runs against it.
 
     For example:
 
