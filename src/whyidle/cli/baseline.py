@@ -32,7 +32,8 @@ def baseline(
 ) -> int:
     """Keep what a run was and how it did, to hold later ones against.
 
-    That is its GPUs, batch size, model and precision; its step times, idle time, waits and memory. Check the file in, or keep it where CI finds it: `whyidle check` holds later runs against it.
+    That is its GPUs, batch size, model and precision; its step times, idle time, waits and memory. Check the file
+    in, or keep it where CI finds it: `whyidle check` holds later runs against it.
 
     For example:
 
