@@ -79,6 +79,7 @@ def test_only_verbs_that_work_are_listed() -> None:
         "run",
         "sagemaker",
         "watch",
+        *("alarm", "baseline", "check", "cost", "demo", "diagnose", "explain", "lint", "run", "sagemaker", "watch"),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price
+from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.launch.looks import Looks
 
@@ -92,7 +92,8 @@ def run(
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
     _check(report, format, trace_steps, trace_after, trace_ranks, interval)
     looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, 0 if no_syncs else 3, workers, losses)
-    judging = {"price": price, "gpus": gpus, "hours": hours, "predict": not no_predict}
+    usd, whose = priced(price)
+    judging = {"price": usd, "price_source": whose, "gpus": gpus, "hours": hours, "predict": not no_predict}
     show = Show(report, format, force, quiet, judging, not no_color)
     metrics = emit_metrics or metrics_file is not None
     asked = Asked(command, output, looks, interval, metrics, metrics_file, show)
