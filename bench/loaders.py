@@ -1,8 +1,8 @@
 """Simulated trainings with a DataLoader, of which it is known how fast they are with any number of workers.
 
-Written apart from what it judges: it imports nothing of whyidle and knows nothing of `replay/loader.py`. It is finer than
-that: a batch is several pieces, each a delay, a read from storage that workers share, and computing on CPUs that they share
-with the training; two CPUs of a core are less than two; computing beside others is slower.
+Written apart from what it judges: it imports nothing of whyidle and knows nothing of `replay/loader.py`. It is finer
+than that: a batch is several pieces, each a delay, a read from storage that workers share, and computing on CPUs that
+they share with the training; two CPUs of a core are less than two; computing beside others is slower.
 """
 
 from __future__ import annotations
@@ -253,31 +253,33 @@ def drawn(kind: str, seed: int) -> Job:
     cpus = int(r.choice([2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]))
     step = between(0.02, 0.5)
     on_host = r.uniform(0.05, 0.4)
-    shape = dict(
-        cv=float(r.choice([0.0, r.uniform(0, 0.3), r.uniform(0, 1)])), heavy=bool(r.random() < 0.25),
-        cores=float(r.choice([1.0, 1.0, 0.5])), crowding=float(r.choice([0.0, 0.1, 0.3])),
-        surplus=float(r.choice([0.0, 0.2])), handover=between(0.0003, 0.002),
-        prefetch=2 if r.random() < 0.8 else 4, ranks=int(r.choice([1, 1, 2, 4, 8])),
-    )  # fmt: skip
+    shape = {
+        "cv": float(r.choice([0.0, r.uniform(0, 0.3), r.uniform(0, 1)])),
+        "heavy": bool(r.random() < 0.25),
+        "cores": float(r.choice([1.0, 1.0, 0.5])),
+        "crowding": float(r.choice([0.0, 0.1, 0.3])),
+        "surplus": float(r.choice([0.0, 0.2])),
+        "handover": between(0.0003, 0.002),
+        "prefetch": 2 if r.random() < 0.8 else 4,
+        "ranks": int(r.choice([1, 1, 2, 4, 8])),
+    }
     needs = between(0.3, 1.6 * cpus)  # workers that are at work all the time, if they make as much as is used
-    making = needs * step
+    making, io = needs * step, r.uniform(0.3, 0.95)
     match kind:
         case "cpu":
-            made = dict(computes=making * 0.9, delays=making * 0.1)
+            made = {"computes": making * 0.9, "delays": making * 0.1}
         case "latency":
-            io = r.uniform(0.5, 0.95)
-            made = dict(computes=making * (1 - io), delays=making * io * 0.7, reads=making * io * 0.3, streams=4.0 * cpus)
+            made = {"computes": making * (1 - io), "delays": making * io * 0.7, "reads": making * io * 0.3}
+            made["streams"] = 4.0 * cpus
         case "bandwidth":
-            io = r.uniform(0.3, 0.9)
             full = between(0.4, 1.5) * needs * io  # more than it needs, or less
-            made = dict(computes=making * (1 - io), reads=making * io, streams=max(full, 0.5))
+            made = {"computes": making * (1 - io), "reads": making * io, "streams": max(full, 0.5)}
         case "gpu":
             making = step * between(0.05, 0.9)
-            made = dict(computes=making * 0.7, delays=making * 0.3)
+            made = {"computes": making * 0.7, "delays": making * 0.3}
         case "crowded":
-            made = dict(computes=making, crowding=r.uniform(0.3, 1.0), surplus=r.uniform(0.3, 1.0))
+            made = {"computes": making, "crowding": r.uniform(0.3, 1.0), "surplus": r.uniform(0.3, 1.0)}
         case _:
-            step = between(0.002, 0.02)
-            making = between(0.0005, 0.01)
-            made = dict(computes=making * 0.8, delays=making * 0.2)
+            step, making = between(0.002, 0.02), between(0.0005, 0.01)
+            made = {"computes": making * 0.8, "delays": making * 0.2}
     return Job(kind, seed, cpus, step * on_host, step * (1 - on_host), **(shape | made))

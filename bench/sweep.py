@@ -1,10 +1,10 @@
 """Does `whyidle sweep --strategy workers` find the workers that a grid finds, and `--strategy batch` the batch size?
 
 `python bench/sweep.py` draws jobs of which it is known how fast they are with any number of workers (loaders.py, which
-shares nothing with the model that the strategy has of a loader), lets the strategy ask for cells, measured with noise and
-with gaps, and compares the recommended one with the best of a grid; next to rules of thumb and searches that only look at
-throughput. Batch sizes likewise, on curves that saturate and memory that ends. `--first 0` scores the seeds that the
-thresholds were chosen on.
+shares nothing with the model that the strategy has of a loader), lets the strategy ask for cells, measured with noise
+and with gaps, and compares the recommended one with the best of a grid; next to rules of thumb and searches that only
+look at throughput. Batch sizes likewise, on curves that saturate and memory that ends. `--first 0` scores the seeds
+that the thresholds were chosen on.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def of_job(job: Job) -> list[Score]:
 
 
 def by_formula(bed: Bed) -> tuple[list[int], int]:
-    """Return W = 1.15 (1 + cv) prep / T, rounded up, of one cell with 4 workers; without times of batches that is it."""
+    """Return W = 1.15 (1 + cv) prep / T, rounded up, of a cell with 4 workers; without times of batches these."""
     first = min(4, bed.job.cpus)
     cell = bed.cell(first)
     step = cell.step_time_mean_s
@@ -227,7 +227,8 @@ def table(scores: Sequence[Score]) -> str:
     """Return the board: the part of the jobs that are within 5%, cells, and workers beyond the fewest that do."""
     kinds, people = list(dict.fromkeys(s.kind for s in scores)), list(dict.fromkeys(s.who for s in scores))
     width = max(map(len, people))
-    lines = [f"{'':{width}} {'all':>6} {'cells':>6} {'worst 5%':>9} {'value':>6}  " + " ".join(f"{k:>9}" for k in kinds)]
+    heads = " ".join(f"{kind:>9}" for kind in kinds)
+    lines = [f"{'':{width}} {'all':>6} {'cells':>6} {'worst 5%':>9} {'value':>6}  {heads}"]
     for who in people:
         mine = [score for score in scores if score.who == who]
         ratios = np.array([score.ratio for score in mine])

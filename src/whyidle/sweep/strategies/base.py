@@ -6,6 +6,7 @@ it would have. Which is why a cell that was interrupted is asked for again.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,13 +52,18 @@ class Strategy(ABC):
         self.parameters = tuple(parameters)
         self.machine = machine
 
+    @property
+    @abstractmethod
+    def most_cells(self) -> int:
+        """Return how many cells it asks for at most."""
+
     @abstractmethod
     def following(self, cells: Sequence[Cell], running: Sequence[Params]) -> Params | None:
         """Return the cell to run next; None where there is none, or none before those that run have ended."""
 
     @abstractmethod
     def why(self, cells: Sequence[Cell]) -> str:
-        """Return why it ended, and what that tells of the job: sentences."""
+        """Return why it ended, and what that tells of the job: whole sentences."""
 
 
 class Search(Strategy):
@@ -104,7 +110,7 @@ class Search(Strategy):
         for other in self.parameters:
             if other.name != found[0].name and len(other.values) != 1:
                 raise WhyIdleError(
-                    f"--strategy {self.name} changes {found[0].name} alone: {other.name} has {len(other.values)} values",
+                    f"--strategy {self.name} changes only {found[0].name}: {other.name} has {len(other.values)} values",
                     f"give {other.name} one value, or leave out --strategy to try all combinations",
                 )
         return found[0]
@@ -119,10 +125,11 @@ class Search(Strategy):
 
 
 def measured(tried: Mapping[int, Cell]) -> dict[int, Cell]:
-    """Return those cells of which it is known how long a step takes."""
-    return {value: cell for value, cell in tried.items() if step_of(cell) > 0}
+    """Return those cells that work and of which it is known how long a step takes."""
+    return {value: cell for value, cell in tried.items() if cell.status in {"ok", "timed out"} and step_of(cell) > 0}
 
 
 def step_of(cell: Cell) -> float:
     """Return the mean step, s; 0 where it was not measured."""
-    return 0.0 if cell.step_time_mean_s is None else cell.step_time_mean_s.likely
+    mean = cell.step_time_mean_s
+    return mean.likely if mean is not None and math.isfinite(mean.likely) else 0.0

@@ -34,6 +34,11 @@ class Batch(Search):
         super().__init__(parameters, machine)
         self.start = min(self.given, default=START)
 
+    @property
+    def most_cells(self) -> int:
+        """Return how many doublings there can be, with the first and a middle."""
+        return min(MOST, len(self._path()) + 1)
+
     def next_value(self, tried: Mapping[int, Cell]) -> int | None:
         """Return the double of the last, the middle once one has failed, None at the end."""
         if not tried:
@@ -51,25 +56,28 @@ class Batch(Search):
         works, failed = self._ends(tried)
         if not works:
             return self._never_worked(tried)
-        cell = tried[works]
         if failed is not None:
-            return f"{works} is the largest that works: at {failed} it {_failure(tried[failed])}"
-        if (gained := gain(tried, works)) is not None and gained.likely < WORTH:
+            return f"{works} is the largest batch that works: at {failed} it {_failure(tried[failed])}."
+        gained = gain(tried, works)
+        if gained is not None and gained.likely < WORTH:
             return (
-                f"from {_before(tried, works)} to {works} it gains {gained.likely:+.1%} per doubling "
-                f"({gained.low:+.1%} to {gained.high:+.1%}): less than {WORTH:.0%}, so it is not doubled again"
+                f"From {_before(tried, works)} to {works} throughput changes by {gained.likely:+.1%} per doubling "
+                f"({gained.low:+.1%} to {gained.high:+.1%}): below +{WORTH:.0%} it is not doubled again."
             )
-        if _full(cell):
-            return f"at {works} the device's memory is {_memory_share(cell):.0%} full: a larger batch would not fit"
-        if len(tried) < MOST and self._double(works) is None:
-            return f"{works} is the largest value that was given, and still gains: more may help"
-        return f"{works} was the last that was tried"
+        if _full(tried[works]):
+            return (
+                f"At {works} the device's memory is {_memory_share(tried[works]):.0%} full: twice that would not fit."
+            )
+        if self._double(works) is None:
+            return f"{works} is the largest value that was given."
+        return f"{works} is the largest that was tried."
 
     def _never_worked(self, tried: Mapping[int, Cell]) -> str:
         if not tried:
-            return "no batch size was tried"
+            return "No batch size was tried."
         value, cell = next(iter(tried.items()))
-        return f"at {value} already it {_failure(cell)}: begin with a smaller one, -p {self.parameter}={max(value // 2, 1)}"
+        smaller = f": begin with less, -p {self.parameter}={value // 2}" if value > 1 else ""
+        return f"At {value} already it {_failure(cell)}{smaller}."
 
     def _ends(self, tried: Mapping[int, Cell]) -> tuple[int, int | None]:
         """Return the largest value that works, 0 for none, and the least beyond it that does not."""

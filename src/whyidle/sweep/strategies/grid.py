@@ -25,6 +25,11 @@ class Grid(Strategy):
         names = [parameter.name for parameter in parameters]
         self.all = tuple(dict(zip(names, values, strict=True)) for values in product(*(p.values for p in parameters)))
 
+    @property
+    def most_cells(self) -> int:
+        """Return the number of combinations."""
+        return len(self.all)
+
     def following(self, cells: Sequence[Cell], running: Sequence[Params]) -> Params | None:
         """Return the first combination that neither is finished nor runs."""
         begun = [dict(cell.params) for cell in cells if cell.status in FINISHED] + [dict(params) for params in running]
@@ -34,4 +39,4 @@ class Grid(Strategy):
         """Return how many of the combinations were tried."""
         done = [dict(cell.params) for cell in cells if cell.status in FINISHED]
         tried, count = sum(params in done for params in self.all), len(self.all)
-        return f"all {count} cells of the grid were tried" if tried == count else f"{tried} of {count} cells were tried"
+        return f"All {count} combinations were tried." if tried == count else f"{tried} of {count} were tried."

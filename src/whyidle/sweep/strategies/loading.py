@@ -2,8 +2,8 @@
 
 Every cell tells how long a batch takes a worker (`fetch_s`), on how much CPU, and what the step takes beside its wait.
 Where the training waited, how long that lasted corrects the time of a batch, and where more workers did not bring what
-the loop says, what they share (storage, CPUs that are half of a core) is taken to be full. What is left between loop and
-cells is carried over to the values between and beyond them.
+the loop says, something that they share fills up (storage, CPUs that are half of a core). What is left between the
+loop and the cells is carried over to the values between and beyond them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from whyidle.sweep.strategies.base import step_of
 
 WAITS: Final = 0.02  # of the step: a shorter wait is none (docs/method.md)
 SHORT: Final = 1.03  # times the step that the loop says: longer, and more workers did not bring what they should
+WIDEST: Final = 3.0  # sd over mean: of wider ones so few batches are not simulated well
 BATCHES: Final = 1500  # that are simulated: the mean of so many is within 1 to 2%
 OWN_CPUS: Final = 1.0  # that the training process uses beside its workers: one thread launches
 OWN_SLOWS: Final = 0.3  # of its own time, where that CPU is not free (judgement: the rest is the GPU's)
@@ -40,7 +41,8 @@ class Loading:
     cpu_share: float  # of making: computing
     prefetch: int
     cpus: float | None  # for the training and its workers
-    floor: float = 0.0  # no step is shorter by more workers: what they share is full
+    floor: float = 0.0  # no step is shorter, whatever the workers: what they share is full
+    shared_out: float = 0.0  # of a step of one worker, beyond the floor: more workers share it out
     seen: tuple[tuple[int, float], ...] = ()  # (workers, measured over modelled step), fewest first
 
     @classmethod
@@ -57,7 +59,7 @@ class Loading:
             return None
         own = min(step_of(cell) * (1 - waits(cell)) for cell in known.values())
         spreads = [cell.fetch_cv for cell in known.values() if cell.fetch_cv is not None]
-        spread = float(np.median(spreads)) if spreads else float(SPREAD)
+        spread = min(float(np.median(spreads)), WIDEST) if spreads else float(SPREAD)
         making, share = _making(known, cpus)
         fitted = cls(max(own, 1e-9), making, spread, share, max(prefetch, 1), cpus)
         return fitted._by_waits(known)._by_shortfalls(known)._by_rest(cells)
@@ -71,7 +73,7 @@ class Loading:
         return max(1 - self.own / replace(self, prefetch=prefetch)._loop(workers), 0.0)
 
     def _modelled(self, workers: int) -> float:
-        return max(self._loop(workers), self.floor if workers else 0.0)
+        return max(self._loop(workers), self.floor + self.shared_out / workers if workers else 0.0)
 
     def _loop(self, workers: int) -> float:
         making = self.making if workers else max(self.making - HANDOVER, 0.0)  # nothing has to be handed over
@@ -96,10 +98,20 @@ class Loading:
         return replace(self, making=math.sqrt(low * high))
 
     def _by_shortfalls(self, cells: Mapping[int, Cell]) -> Loading:
-        """Return the loader with the pace that more workers do not exceed, where that shows."""
+        """Return the loader whose workers share something, where more of them did not bring what the loop says.
+
+        What is shared takes the same time whatever their number, the rest is shared out: a + b / workers, as the last
+        two numbers of workers that were waited for have it.
+        """
         late = [workers for workers, cell in cells.items() if workers and waits(cell) > WAITS]
-        short = [workers for workers in late[1:] if step_of(cells[workers]) > SHORT * self._loop(workers)]
-        return replace(self, floor=min(step_of(cells[workers]) for workers in late)) if short else self
+        if len(late) < 2 or step_of(cells[late[-1]]) <= SHORT * self._loop(late[-1]):
+            return self
+        few, many = late[-2:]
+        slow, quick = step_of(cells[few]), step_of(cells[many])
+        floor = max((many * quick - few * slow) / (many - few), 0.0)
+        if floor >= quick:  # they brought nothing
+            return replace(self, floor=min(slow, quick))
+        return replace(self, floor=floor, shared_out=(slow - floor) * few)
 
     def _by_rest(self, cells: Mapping[int, Cell]) -> Loading:
         ratios = [(workers, step_of(cell) / self._modelled(workers)) for workers, cell in sorted(cells.items())]

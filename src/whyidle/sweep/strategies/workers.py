@@ -24,6 +24,8 @@ BUSY: Final = 0.90  # of the CPUs: they are the limit (docs/method.md, search)
 BLOCKED: Final = 0.5  # of the workers' time in which they compute nothing: storage is the limit (judgement)
 FULL: Final = 0.8  # of the host's memory (judgement: the rest is for the page cache and all others)
 SHM_BYTES: Final = 2**30  # less in /dev/shm is what containers have by default: 64 MiB (docs.docker.com, --shm-size)
+FAILED: Final = ("failed", "out of memory")
+UNBOUNDED: Final = 10**9  # workers
 AHEAD: Final = (4, 8)  # prefetch factors that are tried by simulation
 
 
@@ -45,6 +47,11 @@ class Workers(Search):
         texts = [text for name, text in self.fixed.items() if "prefetch" in name and text.isdecimal()]
         self.prefetch = int(texts[0]) if texts else 2  # PyTorch's default
 
+    @property
+    def most_cells(self) -> int:
+        """Return the cells that a search takes at most."""
+        return min(PROBES, len(self.candidates))
+
     def next_value(self, tried: Mapping[int, Cell]) -> int | None:
         """Return the number of workers to try next, None at the end."""
         known, room = measured(tried), self._room(tried)
@@ -55,28 +62,35 @@ class Workers(Search):
             first = min(FIRST, max(self.candidates[-1] // 2, 1)) if not tried else min(tried) // 2
             return _nearest(left, first) if len(tried) < 2 else None  # twice nothing: it is not the workers
         loading = self._loading(known)
-        chosen = _climbed(known) if loading is None else self._enough(loading, known, left)
-        if chosen not in known and chosen in self.candidates:
-            return chosen
-        return self._further(known, left)
+        if loading is None:
+            return self._climbed(known, left)
+        chosen = self._enough(loading, known, left)
+        return chosen if chosen not in known else self._further(known, left)
 
     def why(self, cells: Sequence[Cell]) -> str:
         """Return what limits the job at its best, and what would help."""
         tried = self.tried(cells)
         known = measured(tried)
         if not known:
-            return "no number of workers gave a step time" if tried else "no number of workers was tried"
+            return "No number of workers gave a step time." if tried else "No number of workers was tried."
         best = _best(known)
-        said = [self._limit(tried, known, best)]
-        if (ahead := self._ahead(known, best)) is not None:
-            said.append(ahead)
-        return "; ".join(said)
+        said = (self._limit(tried, known, best), self._ahead(known, best))
+        return " ".join(f"{text[0].upper()}{text[1:]}." for text in said if text)
 
     def _enough(self, loading: Loading, known: Mapping[int, Cell], left: Sequence[int]) -> int:
         """Return the fewest workers whose step is about the shortest that can be had."""
         steps = {workers: loading.step(workers) for workers in left} | {w: step_of(cell) for w, cell in known.items()}
         shortest = min(steps.values())
         return min(workers for workers, step in steps.items() if step <= (1 + GAIN) * shortest)
+
+    def _climbed(self, known: Mapping[int, Cell], left: Sequence[int]) -> int | None:
+        """Return about the double of the most workers or half of the fewest, where these do best: no wait is known."""
+        best = _best(known)
+        if best == max(known) and left[-1] > best:
+            return _nearest([workers for workers in left if workers > best], 2 * best)
+        if best == min(known) and left[0] < best:
+            return _nearest([workers for workers in left if workers < best], best // 2)
+        return None
 
     def _further(self, known: Mapping[int, Cell], left: Sequence[int]) -> int | None:
         """Return half as many workers again, where a wait is left and nothing measured says why."""
@@ -92,35 +106,40 @@ class Workers(Search):
         return Loading.of(known, self.cpus, self.prefetch)
 
     def _room(self, tried: Mapping[int, Cell]) -> int:
-        """Return the most workers that do not fail, and whose memory the host has, by what is known so far."""
-        room = min((w for w, cell in tried.items() if w and cell.status in {"failed", "out of memory"}), default=10**9)
+        """Return the most workers to try by what is known so far: of failures, and of the host's memory."""
+        room = UNBOUNDED
+        failed = [workers for workers, cell in tried.items() if workers and cell.status in FAILED]
+        if failed:  # the middle, since what fails at one number hardly works at the one below
+            room = (
+                max((workers for workers in measured(tried) if workers < min(failed)), default=0) + min(failed)
+            ) // 2
         seen = [(w, cell.peak_host_memory_bytes) for w, cell in tried.items() if cell.peak_host_memory_bytes]
         if self.machine.memory_bytes is None or not seen:
-            return room - 1
+            return room
         (few, least), (most, used) = seen[0], seen[-1]
         each = (used - least) / (most - few) if most > few else used / (most + 1)
         if each <= 0:
-            return room - 1
-        return min(room - 1, max(most, int(most + (FULL * self.machine.memory_bytes - used) / each)))
+            return room
+        return min(room, max(most, int(most + (FULL * self.machine.memory_bytes - used) / each)))
 
     def _limit(self, tried: Mapping[int, Cell], known: Mapping[int, Cell], best: int) -> str:
         """Return why more workers would not help, or that they might."""
         cell, larger = known[best], [workers for workers in self.candidates if workers > best]
         if cell.data_wait_share is not None and waits(cell) <= WAITS:
             return f"with {_workers(best)} the training waits for data {waits(cell):.1%} of its time: more cannot help"
-        failed = [w for w in tried if w > best and tried[w].status in {"failed", "out of memory"}]
+        failed = [workers for workers in tried if workers > best and tried[workers].status in FAILED]
         if failed:
             return f"at {_workers(min(failed))} {self._failure(tried[min(failed)])}"
         if (cell.cpu_busy_share or 0.0) >= BUSY:
             return (
-                f"the CPUs are the limit: {cell.cpu_busy_share:.0%} busy at {_workers(best)}, so that more will not help; "
+                f"the CPUs are the limit: {cell.cpu_busy_share:.0%} busy at {_workers(best)}: more will not help; "
                 "more CPUs, cheaper transforms, or transforms on the GPU would"
             )
         if _levels_off(known, best) or any(workers > best for workers in known):
             if (cell.io_wait_share or 0.0) >= BLOCKED:
                 return (
-                    f"storage is the limit: workers wait for it {cell.io_wait_share:.0%} of their time and more of them "
-                    "do not get more, so that more will not help; faster storage, a cache, or fewer and larger files would"
+                    f"storage is the limit: workers wait for it {cell.io_wait_share:.0%} of their time, and more of "
+                    "them do not get more from it; faster storage, a cache, or fewer and larger files would help"
                 )
             return "more workers do not shorten the step further; what they share that is full was not measured"
         if any(workers > self._room(tried) for workers in larger):
@@ -129,9 +148,11 @@ class Workers(Search):
             most = "the most that were given" if self.given else "as many as a training process has CPUs"
             wait = "" if cell.data_wait_share is None else f", and a wait of {waits(cell):.0%} is left"
             blocked = (cell.io_wait_share or 0.0) >= BLOCKED and not self.given
-            more = f": workers mostly wait for storage, so that more may help, -p {self.parameter}={best},{2 * best}"
+            more = f": workers mostly wait for storage, so that more may help, -p {self.parameter}={best},{_more(best)}"
             return f"{_workers(best)} are {most}{wait}{more if blocked else ''}"
-        return f"{len(tried)} cells were tried; nothing else promises a step that is {GAIN:.0%} shorter"
+        if len(tried) >= PROBES:
+            return f"after {len(tried)} cells the search ends; -p {self.parameter}={best},{_more(best)} goes on by hand"
+        return f"no other number of workers promises a step that is {GAIN:.0%} shorter"
 
     def _failure(self, cell: Cell) -> str:
         """Return how a cell failed; workers that have nowhere to put a batch fail by a bus error."""
@@ -141,21 +162,21 @@ class Workers(Search):
             return f"{what}; /dev/shm has {shm / 2**20:.0f} MiB (docker run --shm-size=8g)"
         return what
 
-    def _ahead(self, known: Mapping[int, Cell], best: int) -> str | None:
+    def _ahead(self, known: Mapping[int, Cell], best: int) -> str:
         """Return what more batches made ahead would do, where unequal ones hold up workers that are enough."""
         cell, loading = known[best], self._loading(known)
         if loading is None or not best or waits(cell) <= WAITS or (cell.fetch_cv or 0.0) <= SPREAD:
-            return None
+            return ""
         if loading.making >= best * loading.own or loading.floor:
-            return None
+            return ""
         now = loading.wait_share(best, self.prefetch)
         for factor in AHEAD:
             if factor > self.prefetch and now - (then := loading.wait_share(best, factor)) > GAIN:
                 return (
-                    f"batches are unequal (sd {cell.fetch_cv:.1f} of the mean): prefetch_factor={factor} would take the "
-                    f"wait from {now:.0%} to {then:.0%} (simulated)"
+                    f"batches are unequal (sd {cell.fetch_cv:.1f} of the mean): prefetch_factor={factor} would take "
+                    f"the wait from {now:.0%} to {then:.0%} (simulated)"
                 )
-        return None
+        return ""
 
 
 def ladder(most: int) -> tuple[int, ...]:
@@ -168,6 +189,10 @@ def ladder(most: int) -> tuple[int, ...]:
 
 def _workers(count: int) -> str:
     return f"{count} worker" if count == 1 else f"{count} workers"
+
+
+def _more(workers: int) -> int:
+    return max(2 * workers, 1)
 
 
 def _nearest(among: Sequence[int], wanted: float) -> int:
@@ -186,9 +211,3 @@ def _levels_off(known: Mapping[int, Cell], best: int) -> bool:
         workers < best and step_of(cell) / step_of(known[best]) < 1 + (best / max(workers, 1) - 1) / 4
         for workers, cell in known.items()
     )
-
-
-def _climbed(known: Mapping[int, Cell]) -> int:
-    """Return the double of the most workers, or half of the fewest, whichever are the best; where no wait is known."""
-    best = _best(known)
-    return max(2 * best, 1) if best == max(known) else best
