@@ -1,4 +1,4 @@
-"""What is said of two runs: did the change help, by how much, how sure is that, and does the model still learn the same.
+"""What is said of two runs: did the change help, by how much, how sure is that, and does the model learn the same.
 
 The JSON of `whyidle compare` is these dataclasses written out; docs/compare.md describes it.
 """
@@ -65,7 +65,9 @@ class Promise:
 
     rule: str
     title: str
-    made: bool | None  # the change is seen in AFTER: its settings differ as it asks, or the finding is gone; None unknown
+    made: (
+        bool | None
+    )  # the change is seen in AFTER: its settings differ as it asks, or the finding is gone; None unknown
     predicted: Estimate | None  # speedup of the mean step; None where nothing was predicted
     measured: Interval | None  # the same
     came_true: bool | None  # the measured interval meets the predicted one; None where that cannot be said
