@@ -238,7 +238,8 @@ def _apart(why: str, before: Losses, after: Losses) -> Learning:
     begin = end - LAST * min(one, other)
     means = [_mean(before, one, begin, end), _mean(after, other, begin, end)]
     at = f"{end:,.0f} samples" if told[0] and told[1] else f"{end:,.0f} steps"
-    said = f"{why}. Mean loss before {at}: {means[0]:.4g} and {means[1]:.4g}, for information; one seed shows no more."
+    said = f"{why}. For information, the mean loss of the last before {at}: {means[0]:.4g} and {means[1]:.4g}"
+    said += " (one seed each shows no more)."
     return Learning("cannot be paired", said, loss_before=_known(means[0]), loss_after=_known(means[1]))
 
 
