@@ -16,15 +16,15 @@ import numpy as np
 
 from whyidle.compare.equivalence import Equivalence, tost
 from whyidle.compare.pairing import Pairing, pairing
-from whyidle.compare.student import student
+from whyidle.compare.student import NORMAL, student
 from whyidle.measure.loss import Losses, losses
 from whyidle.model.comparison import Learned, Learning
 from whyidle.model.evidence import Floats64, Ints, Run
 
-LAST: Final = 200  # pairs that are compared: docs/method.md
+LAST: Final = 200  # pairs that are compared: docs/learning.md
 FEWEST: Final = 30  # pairs: fewer show nothing, neither order nor difference (judgement)
-MARGIN: Final = 0.005  # of the loss: docs/method.md
-SEEDS: Final = 2.0  # standard deviations between runs of one configuration: docs/method.md
+MARGIN: Final = 0.005  # of the loss: docs/learning.md
+SEEDS: Final = 2.0  # standard deviations between runs of one configuration: docs/learning.md
 START: Final = (
     0.003  # of the loss, at the first step: bfloat16 rounds by up to 1 in 256, and a loss is a mean (judgement)
 )
@@ -89,7 +89,15 @@ def learning(before: Run, after: Run, changed: Collection[str] = (), repeats: Se
         return Learning("no losses", f"{who} losses; {HOW}", required=required)
     alike = [found for run in repeats if (found := losses(run)) is not None]
     told = _broken(one, other) or _compared(one, other, alike, rebatched="batch_size" in changed)
-    return replace(told, nan_before=one.not_finite, nan_after=other.not_finite, required=required)
+    common = np.intersect1d(one.step, other.step, assume_unique=True)[-LAST:]
+    return replace(
+        told,
+        nan_before=one.not_finite,
+        nan_after=other.not_finite,
+        grad_norm_before=_norm(one, common),
+        grad_norm_after=_norm(other, common),
+        required=required,
+    )
 
 
 def required_by(changed: Collection[str]) -> str:
@@ -105,12 +113,11 @@ def _broken(before: Losses, after: Losses) -> Learning | None:
     _, i, j = np.intersect1d(before.step, after.step, assume_unique=True, return_indices=True)
     gone, lost = ~np.isfinite(before.loss[i]), ~np.isfinite(after.loss[j])
     only, kept = int(np.count_nonzero(lost & ~gone)), int(np.count_nonzero(gone & ~lost))
-    chance = sum(math.comb(only + kept, k) for k in range(kept + 1)) / 2 ** (only + kept)
-    if not only or (kept and chance > 1 - LEVEL):
+    if not only or (kept and only - kept <= NORMAL.inv_cdf(LEVEL) * math.sqrt(only + kept)):
         return None
     first = int(after.step[j][lost & ~gone][0])
     where = f"the loss of AFTER is no number in {only:,} of {len(i):,} steps, first in step {first:,}"
-    return Learning("worse", f"{where}; that of BEFORE is one there.", len(i))
+    return Learning("worse", f"{where}, where that of BEFORE is one.", len(i))
 
 
 def _compared(before: Losses, after: Losses, repeats: Sequence[Losses], *, rebatched: bool) -> Learning:
@@ -125,10 +132,7 @@ def _compared(before: Losses, after: Losses, repeats: Sequence[Losses], *, rebat
     alike = pairing(last.before, last.after)
     if not (alike.shown or (math.isnan(alike.correlation) and _start(pairs) <= START)):
         return _apart(_why(pairs, alike), before, after)
-    margin = MARGIN * last.scale
-    if repeats:
-        means = [float(one.before.mean()) for one in (last, *(_paired(run, before) for run in repeats)) if len(one)]
-        margin = max(margin, SEEDS * float(np.std(means, ddof=1))) if len(means) > 1 else margin
+    margin = max(MARGIN * last.scale, SEEDS * _spread(last, repeats))
     return _tested(last, tost(last.difference, margin), _start(pairs))
 
 
@@ -137,6 +141,15 @@ def _paired(before: Losses, after: Losses) -> _Pairs:
     one, other = before.loss[i], after.loss[j]
     finite = np.isfinite(one) & np.isfinite(other)
     return _Pairs(step[finite], one[finite], other[finite])
+
+
+def _spread(last: _Pairs, repeats: Sequence[Losses]) -> float:
+    """Return the standard deviation of mean losses between runs of one configuration; 0 where there is one run."""
+    means = [float(last.before.mean())]
+    for run in repeats:
+        found = run.loss[np.isin(run.step, last.step) & np.isfinite(run.loss)]
+        means += [float(found.mean())] if len(found) == len(last) else []
+    return float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
 
 
 def _start(pairs: _Pairs) -> float:
@@ -225,7 +238,8 @@ def _apart(why: str, before: Losses, after: Losses) -> Learning:
     begin = end - LAST * min(one, other)
     means = [_mean(before, one, begin, end), _mean(after, other, begin, end)]
     at = f"{end:,.0f} samples" if told[0] and told[1] else f"{end:,.0f} steps"
-    said = f"{why}. Mean loss before {at}: {means[0]:.4g} and {means[1]:.4g}, for information; one seed shows no more."
+    said = f"{why}. For information, the mean loss of the last before {at}: {means[0]:.4g} and {means[1]:.4g}"
+    said += " (one seed each shows no more)."
     return Learning("cannot be paired", said, loss_before=_known(means[0]), loss_after=_known(means[1]))
 
 
@@ -234,6 +248,13 @@ def _mean(losses: Losses, samples: float, begin: float, end: float) -> float:
     at = losses.step * samples
     rows = (at > begin) & (at <= end) & np.isfinite(losses.loss)
     return float(losses.loss[rows].mean()) if rows.any() else math.nan
+
+
+def _norm(losses: Losses, steps: Ints) -> float | None:
+    """Return the mean norm of the gradient in these steps."""
+    found = losses.grad_norm[np.isin(losses.step, steps)]
+    found = found[np.isfinite(found)]
+    return float(found.mean()) if len(found) else None
 
 
 def _known(value: float) -> float | None:

@@ -91,6 +91,8 @@ class Learning:
     slope_after: float | None = None
     nan_before: int = 0  # losses that were no numbers
     nan_after: int = 0
+    grad_norm_before: float | None = None  # mean over the same steps, of those that a trainer printed it of
+    grad_norm_after: float | None = None
     required: str = ""  # why it has to be shown: precision or batch size changed
 
 

@@ -51,8 +51,8 @@ class Losses:
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         self._pinned: dict[Any, Pinned] = {}  # by type
         self._events: dict[Any, list[Any]] = {}  # by device
-        # start in ns, event, device, then by what is copied: where it lies, and the place there; the scale may be none
-        self._pending: deque[tuple[int, Any, Any, list[tuple[Pinned, int, Any]], int]] = deque()
+        # start in ns, event, device, where the loss and its scale, if it has one, are copied to, flags
+        self._pending: deque[tuple[int, Any, Any, list[tuple[Pinned, int]], int]] = deque()
         self._left: Any = None
         self._broken = False
 
@@ -97,7 +97,7 @@ class Losses:
             while self._pending and self._pending[0][1].query():
                 start, event, device, copies, flags = self._pending.popleft()
                 self._events[device].append(event)
-                _put(start, [pinned.take(place) for pinned, place, _ in copies], flags)
+                _put(start, [pinned.take(place) for pinned, place in copies], flags)
         except Exception:
             self.forget()
             raise
@@ -120,16 +120,17 @@ class Losses:
         if len(self._pending) >= MOST_PENDING // 2:  # a loss and its scale may share a type
             return
         try:
-            copies = [(self._memory(value.dtype), value) for value in values]
-            # what is copied is held until it is: its memory is not given to others meanwhile
-            noted = [(pinned, pinned.copy(value), value) for pinned, value in copies]
+            # Nothing is held until it is copied: work of this stream that comes after cannot overtake the copy, and
+            # the output of a graph (torch.compile, reduce-overhead) that somebody holds has to be captured again.
+            memories = [(self._memory(value.dtype), value) for value in values]
+            copies = [(pinned, pinned.copy(value)) for pinned, value in memories]
             events = self._events.setdefault(device, [])
             event = events.pop() if events else self._event(device)
             event.record(self._stream(device))
         except Exception:
             self.forget()
             raise
-        self._pending.append((start, event, device, noted, flags))
+        self._pending.append((start, event, device, copies, flags))
 
     def _memory(self, dtype: Any) -> Pinned:
         if dtype not in self._pinned:
