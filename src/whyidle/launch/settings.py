@@ -35,8 +35,8 @@ CATALOGUE: Final[Mapping[str, Kind]] = {
 MOST: Final = 1 << 20  # of a whole number: more is a slip of the hand
 _ALSO: Final = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 _AUTOCAST: Final = (
-    "torch:autocast cannot be set from outside: it changes what the script computes, and the script's own step decides "
-    "where it begins and ends, and whether losses are scaled"
+    "autocast cannot be set from outside: it changes what is computed where, and only the script's own step can say "
+    "where it begins and ends, and scale the loss"
 )
 
 
@@ -83,7 +83,7 @@ def kind_of(name: str) -> Kind:
     if name in CATALOGUE:
         return CATALOGUE[name]
     if name.removeprefix("torch:") in {"autocast", "amp"}:
-        raise WhyIdleError(_AUTOCAST, "an option of the script: whyidle sweep -p flag:amp=off,on")
+        raise WhyIdleError(_AUTOCAST, "if the script has an option for it: whyidle sweep -p flag:amp=off,on")
     close = difflib.get_close_matches(name, CATALOGUE, n=1) or [one for one in CATALOGUE if one.endswith(f":{name}")]
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CATALOGUE)}"
     raise WhyIdleError(f"no setting is called {name!r}", hint)

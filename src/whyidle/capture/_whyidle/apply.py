@@ -16,6 +16,7 @@ import multiprocessing
 import re
 import sys
 import weakref
+from types import FrameType
 from typing import Any
 
 from _whyidle import facts, place, record
@@ -184,7 +185,7 @@ def _evaluates(words: str) -> bool:
 def _frames() -> list[Any]:
     """Return the frames nearest to the call that makes a loader, from the inside, without ours and torch's."""
     frames: list[Any] = []
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(frames) < NEAR:
         if not _module(frame).startswith(("_whyidle", "torch.", "torchdata.")):
             frames.append(frame)
