@@ -35,7 +35,7 @@ def not_in_force(options: Options | None, logs: Sequence[StepLog]) -> Iterator[s
 
 def _sentences(setting: str, there: Sequence[str], refused: Sequence[Fact]) -> Iterator[str]:
     if not there and not refused:
-        what = "no DataLoader was iterated" if setting.startswith("loader:") else "the job did not come that far"
+        what = "no DataLoader for it was iterated" if setting.startswith("loader:") else "the job did not come that far"
         yield f"{setting} was not seen to come into force: {what}."
     for where, why in dict.fromkeys((fact.where, fact.value) for fact in refused):
         only = (

@@ -117,9 +117,7 @@ def _parameter(name: str, values: tuple[str, ...], command: Sequence[str], scrip
         return _setting(name, name, values, script)
     if kind == "flag" and NAME.fullmatch(bare):
         return _flag(name, bare, values, script)
-    raise WhyIdleError(
-        f"-p {name}: there is no such parameter", "-p NAME=…, env:NAME=…, loader:NAME=…, torch:NAME=… or flag:NAME=…"
-    )
+    raise WhyIdleError(f"-p {name}: there is no such kind of parameter", f"-p NAME=…, or {KINDS} before the name")
 
 
 def _unprefixed(name: str, values: tuple[str, ...], command: Sequence[str], script: Script) -> Parameter:
@@ -202,9 +200,8 @@ def _setting(name: str, target: str, values: tuple[str, ...], script: Script) ->
 
 def _flag(name: str, bare: str, values: tuple[str, ...], script: Script) -> Parameter:
     if not set(values) <= ON_OFF:
-        raise WhyIdleError(
-            f"-p {name} is on or off, not {', '.join(sorted(set(values) - ON_OFF))}", f"-p {name}=off,on"
-        )
+        other = next(value for value in values if value not in ON_OFF)
+        raise WhyIdleError(f"-p {name} is off or on, not {other!r}", f"-p {name}=off,on")
     option = script.option(bare.replace("-", "_"))
     known = f"which {script.name} knows" if option is not None else _unknown(script)
     target = option or words.spelled(bare)

@@ -10,6 +10,7 @@ is in force, `not_set` where it is not, with why. `switches` does the same for t
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import linecache
 import multiprocessing
@@ -28,6 +29,9 @@ EVALUATION = re.compile(
 )
 TRAINING = re.compile(r"(?:^|[\W_])train")
 
+EVALUATES = "the loader looks like one for evaluation"
+
+_evaluating: weakref.WeakSet[Any] = weakref.WeakSet()  # data sets of loaders that do, for when one is made anew
 _why: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()  # loaders: what they did not get
 
 
@@ -122,9 +126,10 @@ def iterated(loader: Any, where: str) -> None:
         if now == value:
             note("loader:" + name, value, where)
             continue
-        if name == "batch_size" and not sys.modules["torch"].is_grad_enabled():
+        why = _why.get(loader, {}).get(name)
+        if name == "batch_size" and (why == EVALUATES or not sys.modules["torch"].is_grad_enabled()):
             continue
-        why = _why.get(loader, {}).get(name) or "it is %s: changed after the loader was made" % spelled(now)
+        why = why or "it is %s: changed after the loader was made" % spelled(now)
         note_failed("loader:" + name, why, where)
 
 
@@ -144,37 +149,44 @@ def _why_not(call: Call, name: str, wanted: dict[str, Any]) -> str:
         return "DataLoader of this torch has no such argument"
     if name in OF_WORKERS and not wanted.get("num_workers", call.get("num_workers")):
         return "the loader has no workers"
-    if name != "batch_size":
-        return ""
+    return _why_not_batch_size(call) if name == "batch_size" else ""
+
+
+def _why_not_batch_size(call: Call) -> str:
+    """Return why a loader keeps its batch size: it evaluates, makes no batches, or was made of one that has it."""
+    frames = _frames()
+    dataset = call.get("dataset")
+    if _looks_like_evaluation(call, frames):
+        with contextlib.suppress(TypeError):  # a list, say
+            _evaluating.add(dataset)
+        return EVALUATES
     if call.get("batch_sampler") is not None:
         return "the loader's batch_sampler makes the batches"
     if call.get("batch_size") is None:
         return "the loader does not make batches"
-    return _why_not_batch_size(call)
-
-
-def _why_not_batch_size(call: Call) -> str:
-    """Return why a loader keeps its batch size: it evaluates, or was made of one that has the new size already."""
-    frames = _frames()
     if any(_module(frame).split(".")[0] == "accelerate" for frame in frames):
-        return "accelerate made it of another loader"
-    if call.get("shuffle"):
-        return ""
-    sampler = call.get("sampler")
-    if sampler is not None and type(sampler).__name__ != "SequentialSampler" and getattr(sampler, "shuffle", True):
-        return ""
-    own = getattr(call.get("dataset"), "__dict__", {})
-    told = own.get("train") is False or _evaluates(str(own.get("split", "")))
-    if told or not sys.modules["torch"].is_grad_enabled() or any(_evaluates(text) for text in _words(frames)):
-        return "the loader looks like one for evaluation"
+        return "accelerate made it of another loader"  # of whose batch size each rank may get a part
     return ""
 
 
-def _words(frames: list[Any]) -> list[str]:
-    """Return where a loader is made, in words: the line that makes it, and the names of the functions around it."""
+def _looks_like_evaluation(call: Call, frames: list[Any]) -> bool:
+    """Return whether a loader is made as those for evaluation are; one that shuffles is for training."""
+    sampler = call.get("sampler")
+    draws = sampler is not None and type(sampler).__name__ != "SequentialSampler" and getattr(sampler, "shuffle", True)
+    if call.get("shuffle") or draws:
+        return False
+    dataset = call.get("dataset")
+    own = getattr(dataset, "__dict__", {})
+    if own.get("train") is False or _evaluates(str(own.get("split", ""))) or not sys.modules["torch"].is_grad_enabled():
+        return True
     made = next((frame for frame in frames if not place.is_library(frame.f_code.co_filename)), None)
-    line = linecache.getline(made.f_code.co_filename, made.f_lineno) if made is not None else ""
-    return [line, *(frame.f_code.co_name for frame in frames)]
+    if made is None:  # a framework makes it anew of another
+        try:
+            return dataset in _evaluating
+        except TypeError:
+            return False
+    line = linecache.getline(made.f_code.co_filename, made.f_lineno)
+    return any(_evaluates(text) for text in (line, *(frame.f_code.co_name for frame in frames)))
 
 
 def _evaluates(words: str) -> bool:
