@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 
@@ -16,6 +17,7 @@ class Looks:
     trace_ranks: str = "0"  # or "all"
     syncs: int = 3  # steps in which synchronisations are looked for
     workers: bool = False  # stacks of the DataLoader's workers
+    loader_trial: Mapping[str, object] | None = None  # `whyidle loader`: how the training's loader is measured
 
     def json(self) -> str:
         """Return them as text."""
