@@ -79,10 +79,15 @@ def loader(
         with importlib.import_module("whyidle.launch.process").Mask() as mask:
             job = importlib.import_module("whyidle.sweep.loader.job")
             asked = job.Asked(chosen, seconds, 0 if no_train else steps, loader=loader, cold=cold)
-            tried = job.tried(_started(command), output, asked, mask)
+            tried = job.tried(_started(command), output, asked, mask, _say)
         render = importlib.import_module("whyidle.render.loader")
         out.write(render.loader_json(tried) if format == "json" else render.loader_text(tried, out.look))
     return 0
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"whyidle: {text}\n")
+    sys.stderr.flush()
 
 
 def _workers(text: str | None) -> tuple[int, ...]:

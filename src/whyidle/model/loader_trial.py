@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 Status: TypeAlias = Literal["ok", "failed", "timed out", "skipped"]
 State: TypeAlias = Literal["looking", "measuring", "training", "done", "ended", "failed"]
-# of a loader that does not keep up: the CPUs are full; more workers wait for storage, or for something unknown that they
-# share; more workers than were tried may help
+# Of a loader that does not keep up. The CPUs are full; its workers wait for storage, or for something unknown that they
+# share; more workers than were tried may help.
 Limit: TypeAlias = Literal["cpu", "storage", "unknown", "more"]
 
 

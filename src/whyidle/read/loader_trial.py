@@ -98,10 +98,12 @@ def read_loader_trials(run: Path, warnings: list[str]) -> list[LoaderTrial]:
     """Return the trials of a run directory, the one that came farthest first.
 
     Args:
-        run: the directory.
+        run: the directory, or a machine's folder in it.
         warnings: takes what is damaged.
     """
-    trials = [read_loader_trial(path, warnings) for path in sorted(run.glob("*/*.loader.json"))]
+    trials = [
+        read_loader_trial(path, warnings) for path in sorted({*run.glob("*.loader.json"), *run.glob("*/*.loader.json")})
+    ]
     return sorted(trials, key=lambda trial: (trial.loader is None, -STATES.index(trial.state), -len(trial.loaders)))
 
 

@@ -14,6 +14,7 @@ from whyidle.render.lines import hang
 from whyidle.render.words import change, clean, duration, percent, plural, rate, size, times
 
 LABEL = 10  # columns, of what stands before a line
+READ = 4096  # bytes in a pass: less is no reading of data
 
 
 def loader_json(tried: Tried) -> str:
@@ -83,7 +84,7 @@ def _settings(tried: Tried, look: Look) -> Iterator[str]:
         yield from _beside("also" if not index else "", text, look)
     if advice.step_now_s is not None and advice.ceiling_s is not None:
         most = advice.speedup_at_most or 1.0
-        text = f"without loading {change(advice.step_now_s, advice.ceiling_s)} a step, {times(most, 2 if most < 10 else 0)}"
+        text = f"without loading {change(advice.step_now_s, advice.ceiling_s)} a step, {times(most, 2 * (most < 10))}"
         if advice.step_then_s is not None and advice.settings:
             text = f"{change(advice.step_now_s, advice.step_then_s)} a step expected; at most, {text}"
         yield from _beside("worth", text, look)
@@ -172,8 +173,9 @@ def _storage(trial: LoaderTrial) -> str:
     parts = [f"{plural(storage.files, 'file')} seen"]
     if storage.files_bytes:
         parts[0] += f" of {size(storage.files_bytes)}"
-    if storage.warm.read_bytes and storage.warm.batches:
-        parts.append(f"{size(storage.warm.read_bytes / storage.warm.batches)} a batch")
+    read = storage.warm.read_bytes or 0
+    if read >= READ and storage.warm.batches:
+        parts.append(f"{size(read / storage.warm.batches)} a batch")
     for name, one in (("as found", storage.first), ("cold", storage.cold), ("warm", storage.warm)):
         if one is not None and one.batch_s:
             parts.append(f"{name} {_pace(one)}")
@@ -183,11 +185,12 @@ def _storage(trial: LoaderTrial) -> str:
 def _pace(one: Pass) -> str:
     if not one.seconds:
         return "unknown"
+    if one.read_bytes is None or one.read_bytes < READ:
+        return f"{rate(one.batches / one.seconds)} batches/s"
     disk = ""
-    if one.disk_bytes is not None and one.read_bytes:
-        disk = f", {percent(min(one.disk_bytes / one.read_bytes, 1.0))} of it from storage"
-    read = "" if not one.read_bytes else f" ({one.read_bytes / one.seconds / 1e6:.3g} MB/s{disk})"
-    return f"{rate(one.batches / one.seconds)} batches/s{read}"
+    if one.disk_bytes is not None:
+        disk = f", {percent(min(one.disk_bytes / one.read_bytes, 1.0))} from storage"
+    return f"{rate(one.batches / one.seconds)} batches/s ({one.read_bytes / one.seconds / 1e6:.3g} MB/s{disk})"
 
 
 def _memory(trial: LoaderTrial) -> str:

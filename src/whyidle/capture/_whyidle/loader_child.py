@@ -5,11 +5,13 @@ A loader that fails, hangs or takes its child with it is a result. The training 
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import json
 import multiprocessing
 import os
 import signal
+import stat
 import statistics
 import sys
 import warnings
@@ -148,6 +150,7 @@ def _child(work: Callable[[], dict[str, Any]], pipe: Any) -> None:
             os.dup2(silent, stream)
         os.environ.pop("WHYIDLE_CAPTURE", None)  # workers that are spawned are not recorded
         hooks.restore()
+        _own_places()
         torch = sys.modules["torch"]
         torch.set_num_threads(1)  # as workers have; threads of the parent's do not exist here
         with warnings.catch_warnings():
@@ -161,6 +164,23 @@ def _child(work: Callable[[], dict[str, Any]], pipe: Any) -> None:
         for worker in multiprocessing.active_children():
             worker.kill()
         os._exit(0)
+
+
+def _own_places() -> None:
+    """Have places of our own in the files that are open for reading: those of a forked child are its parent's."""
+    for name in os.listdir("/proc/self/fd"):
+        number = int(name)
+        try:
+            flags = fcntl.fcntl(number, fcntl.F_GETFL)
+            if flags & os.O_ACCMODE != os.O_RDONLY or not stat.S_ISREG(os.fstat(number).st_mode):
+                continue
+            place = os.lseek(number, 0, os.SEEK_CUR)
+            mine = os.open("/proc/self/fd/" + name, os.O_RDONLY)
+        except OSError:  # the one by which they are listed
+            continue
+        os.lseek(mine, place, os.SEEK_SET)
+        os.dup2(mine, number)
+        os.close(mine)
 
 
 def _said(error: BaseException) -> str:

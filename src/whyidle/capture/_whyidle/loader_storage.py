@@ -46,7 +46,7 @@ class Files:
         if event != "open" or not self._hears:
             return
         path, _, flags = arguments
-        if isinstance(path, (str, bytes)) and not flags & (os.O_WRONLY | os.O_RDWR):
+        if isinstance(path, (str, bytes, os.PathLike)) and not (flags or 0) & (os.O_WRONLY | os.O_RDWR):
             self._add(os.fsdecode(path))
 
     def _add(self, path: str) -> None:

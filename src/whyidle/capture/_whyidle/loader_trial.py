@@ -146,7 +146,7 @@ class Trial:
 
     def iterates(self, loader: Any, frame: Any) -> None:
         """Try a loader of which an epoch begins, if it is the training's; the first time only."""
-        if os.getpid() != self._pid or hooks.is_compiling():
+        if os.getpid() != self._pid or hooks.is_compiling() or record._is_worker():
             return
         number = loaders.number_of(loader, frame)
         if self._part is not None:
@@ -246,6 +246,8 @@ class Trial:
     def script_ended(self) -> None:
         """The script ended before we ended it: write down what there is."""
         if os.getpid() != self._pid or self._content["state"] in ("done", "failed"):
+            return
+        if not self._listed and record._is_child():  # it did not train, and was not the one to
             return
         why = "the script ended by itself before a DataLoader of a training was iterated"
         if self._number is not None:

@@ -61,7 +61,7 @@ def advise(trial: LoaderTrial, cpus: float | None) -> LoaderAdvice:
         step_now_s=now,
         step_then_s=then,
         ceiling_s=ceiling,
-        warnings=tuple(_warnings(trial, as_it_is, now)),
+        warnings=tuple(_warnings(trial, as_it_is, now, chosen[0])),
     )
     return replace(advice, message=_message(advice, trial))
 
@@ -215,7 +215,7 @@ def _message(advice: LoaderAdvice, trial: LoaderTrial) -> str:
     return f"{changes}: {gain:.3g}x as fast is expected, and {most:.3g}x is the most that a loader can give."
 
 
-def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None) -> Iterable[str]:
+def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None, workers: int) -> Iterable[str]:
     if trial.state not in {"done"}:
         yield f"It is not complete: {trial.why or 'it was stopped'}."
     if trial.now is not None and trial.now.optimizer_steps == 0:
@@ -225,6 +225,8 @@ def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None) 
             f"With its settings as they are a step should take {_ms(as_it_is.step_s)} by what was measured alone, and "
             f"took {_ms(now)}: beside the training the loader is not what it is alone."
         )
+    if workers > 1 and trial.tried is not None and trial.tried.iterable:
+        yield "Its data set is iterable: unless it divides its samples among workers, each sample comes once per worker."
     if trial.local_ranks > 1:
         yield (
             f"Measured for one of {trial.local_ranks} ranks of this machine while the others waited; "

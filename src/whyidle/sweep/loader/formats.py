@@ -41,7 +41,11 @@ def other_changes(
         took = "" if cpu is None else f": a batch takes {cpu * 1e3:.3g} ms of a CPU"
         yield f"make a sample cheaper: decode and resize beforehand, smaller images, or decode on the GPU{took}"
     elif limit == "more":
-        yield "try more workers than there are CPUs, since they wait more than they compute: --workers 8,16,32"
+        most = max(point.workers for point in points)
+        yield (
+            f"try more workers, since these wait more than they compute: whyidle loader --workers {most},{2 * most},"
+            f"{4 * most}"
+        )
     elif limit == "unknown":
         yield "look at what workers share (a lock, a file handle, memory bandwidth): whyidle run --workers shows it"
 

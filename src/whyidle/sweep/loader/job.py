@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -55,15 +54,19 @@ def cpus_of(told: Machine) -> float | None:
     return min(known, default=None)
 
 
-def tried(command: Sequence[str], output: Path | None, asked: Asked, mask: Mask) -> Tried:
+def tried(
+    command: Sequence[str], output: Path | None, asked: Asked, mask: Mask, say: Callable[[str], None] = lambda _: None
+) -> Tried:
     """Run a script until its loader was tried, and return that with what follows; see `run`."""
-    folders, trial = run(command, output, asked, mask)
+    folders, trial = run(command, output, asked, mask, say)
     here = machine()
     cpus = cpus_of(here)
     return Tried(tuple(command), str(folders.run), trial, advise(trial, cpus), cpus, here.memory_bytes)
 
 
-def run(command: Sequence[str], output: Path | None, asked: Asked, mask: Mask) -> tuple[Folders, LoaderTrial]:
+def run(
+    command: Sequence[str], output: Path | None, asked: Asked, mask: Mask, say: Callable[[str], None]
+) -> tuple[Folders, LoaderTrial]:
     """Run a script until its loader was tried.
 
     Args:
@@ -71,6 +74,7 @@ def run(command: Sequence[str], output: Path | None, asked: Asked, mask: Mask) -
         output: folder of the recording; None is a new one in `whyidle-runs`.
         asked: how to try.
         mask: signals that are blocked meanwhile.
+        say: is told of each point.
 
     Raises:
         WhyIdleError: when it cannot be started, or no loader was tried.
@@ -82,13 +86,13 @@ def run(command: Sequence[str], output: Path | None, asked: Asked, mask: Mask) -
         raise WhyIdleError(error.message, error.hint.replace("whyidle run", "whyidle loader")) from None
     except OSError as error:
         raise WhyIdleError(f"no folder can be written ({error.strerror})", "-o a folder that can") from None
-    ended = _run(program, folders, asked, mask)
+    ended = _run(program, folders, asked, mask, say)
     mask.lift()
     trial = next(iter(read_loader_trials(folders.run, [])), None)
     return folders, _checked(trial, ended)
 
 
-def _run(program: Program, folders: Folders, asked: Asked, mask: Mask) -> Ended:
+def _run(program: Program, folders: Folders, asked: Asked, mask: Mask, say: Callable[[str], None]) -> Ended:
     workers = asked.workers or counts(cpus_of(machine()))
     chosen = {
         "workers": list(workers),
@@ -99,44 +103,50 @@ def _run(program: Program, folders: Folders, asked: Asked, mask: Mask) -> Ended:
         "cold": asked.cold,
     }
     looks = Looks(trace=False, syncs=0, loader_trial=chosen)
-    ender = _Ender(folders)
+    follower = _Follower(folders, say)
 
     def make(pid: int) -> Collector:
-        ender.pid = pid
+        follower.pid = pid
         return Collector(folders.node, folders.capture, pid, gpus=False, command=program.arguments, cwd=Path.cwd())
 
     try:
         with _output_on_stderr():
-            return run_watched(program, folders, looks, mask, make, ender.look).ended
+            return run_watched(program, folders, looks, mask, make, follower.look).ended
     except NotStartedError as error:
         folder.remove(folders)
         raise WhyIdleError(error.message, error.hint) from None
 
 
-class _Ender:
-    """Ends a job of which one process has done what it was started for, and others wait for that one."""
+class _Follower:
+    """Tells how a trial gets on, and ends a job of which one process is done and others wait for that one."""
 
-    def __init__(self, folders: Folders, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, folders: Folders, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.pid: int | None = None
         self._folders = folders
+        self._say = say
         self._clock = clock
+        self._told = 0  # points
         self._done: float | None = None  # since when
 
     def look(self) -> None:
-        """Ask the job to end, a while after the trial is over."""
+        """Tell of what is new; ask the job to end, a while after the trial is over."""
+        trial = next(iter(read_loader_trials(self._folders.capture, [])), None)
+        if trial is None:
+            return
+        for point in trial.points[self._told :]:
+            pace = "no batch" if point.batches_per_s is None else f"{point.batches_per_s:.3g} batches/s"
+            self._say(f"num_workers={point.workers}: {pace}")
+        self._told = len(trial.points)
+        if trial.state not in {"done", "failed"}:
+            return
         if self._done is None:
-            self._done = self._clock() if self._is_done() else None
+            self._done = self._clock()
         elif self.pid is not None and self._clock() - self._done > GRACE_S:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
             self._done = self._clock()
-
-    def _is_done(self) -> bool:
-        for path in self._folders.capture.glob("*.loader.json"):
-            with contextlib.suppress(OSError, ValueError):
-                if json.loads(path.read_text("utf-8"))["state"] in {"done", "failed"}:
-                    return True
-        return False
 
 
 @contextlib.contextmanager
