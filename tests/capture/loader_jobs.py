@@ -91,7 +91,7 @@ class Files(Numbers):
     """A file for each sample."""
 
     def __getitem__(self, index):
-        with open(os.path.join("data", "%d.bin" % index), "rb") as file:
+        with open(os.path.join("data", f"{index}.bin"), "rb") as file:
             return torch.tensor([float(len(file.read()))])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .injecting import bare_environment, environment, python
+from tests.capture.injecting import bare_environment, environment, python
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whyidle loader measures on Linux only")
 JOBS = Path(__file__).with_name("loader_jobs.py")

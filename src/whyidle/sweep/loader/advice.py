@@ -41,15 +41,14 @@ def advise(trial: LoaderTrial, cpus: float | None) -> LoaderAdvice:
     ceiling = trial.cached.mean_s if trial.cached else None
     now = trial.now.mean_s if trial.now else None
     points = [point for point in trial.points if point.batches_per_s]
-    fitting = [point for point in points if _fits(point, trial)] or points
+    fitting = [point for point in points if _fits(point, trial, points, own)] or points
     expected = () if ceiling is None else tuple(_expected(fitting, ceiling, own, trial.cuda))
     chosen = _chosen(fitting, expected)
     tried = trial.tried or SeenLoader(0)
     as_it_is = next((one for one in expected if _is_own(one.workers, one.prefetch, tried)), None)
     then = next((one.step_s for one in expected if (one.workers, one.prefetch) == chosen), None)
-    if now is not None and (then is None or now <= then * AS_GOOD) and tried.num_workers is not None and then:
-        chosen = (tried.num_workers, tried.prefetch_factor or 2)  # it is as good already
-        then = now
+    if now is not None and _is_good(now, then, ceiling) and tried.num_workers is not None:
+        chosen, then = (tried.num_workers, tried.prefetch_factor or 2), now
     limit = limit_of(points, ceiling, own)
     advice = LoaderAdvice(
         message="",
@@ -66,11 +65,19 @@ def advise(trial: LoaderTrial, cpus: float | None) -> LoaderAdvice:
     return replace(advice, message=_message(advice, trial))
 
 
-def _fits(point: Point, trial: LoaderTrial) -> bool:
-    """Return whether the workers of all ranks have room in memory."""
+def _is_good(now: float, then: float | None, ceiling: float | None) -> bool:
+    """Return whether a training is as fast already as other settings would make it, or hardly waits at all."""
+    return (then is not None and now <= then * AS_GOOD) or (ceiling is not None and now < ceiling * WORTH_IT)
+
+
+def _fits(point: Point, trial: LoaderTrial, points: Sequence[Point], cpus: float | None) -> bool:
+    """Return whether there is room for the workers of all ranks: in memory, and on the CPUs as far as they compute."""
     free = trial.available_memory_bytes
     needed = point.workers * trial.local_ranks * (point.memory_bytes or 0)
-    return free is None or needed <= MOST_OF_MEMORY * free
+    if free is not None and needed > MOST_OF_MEMORY * free:
+        return False
+    share = cpu_share(min(points, key=lambda point: point.workers))
+    return cpus is None or share is None or point.workers <= 1 or point.workers * share <= cpus
 
 
 def _is_own(workers: int, prefetch: int, tried: SeenLoader) -> bool:
@@ -226,7 +233,7 @@ def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None, 
             f"took {_ms(now)}: beside the training the loader is not what it is alone."
         )
     if workers > 1 and trial.tried is not None and trial.tried.iterable:
-        yield "Its data set is iterable: unless it divides its samples among workers, each sample comes once per worker."
+        yield "Its data set is iterable: unless that divides its samples among workers, each comes once per worker."
     if trial.local_ranks > 1:
         yield (
             f"Measured for one of {trial.local_ranks} ranks of this machine while the others waited; "
