@@ -11,7 +11,7 @@ from whyidle.model.loader_trial import Expected, LoaderTrial, Pass, Point, Tried
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.lines import hang
-from whyidle.render.words import change, clean, duration, percent, plural, rate, size, times
+from whyidle.render.words import change, clean, duration, percent, plural, rate, shorten, size
 
 LABEL = 10  # columns, of what stands before a line
 READ = 4096  # bytes in a pass: less is no reading of data
@@ -51,16 +51,16 @@ def _fields(thing: object) -> dict[str, object]:
 
 def loader_text(tried: Tried, look: Look) -> str:
     """Return the report for a person: the answer, the table behind it, storage, and what to change besides."""
-    lines = ["", f"  {clean(tried.advice.message)}", f"  {clean(_subject(tried))}", ""]
+    lines = ["", *_beside("", tried.advice.message, look, 0), *_beside("", _subject(tried), look, 0), ""]
     lines += _settings(tried, look)
-    lines += _table(tried)
+    lines += _table(tried, look)
     lines += [""]
     lines += _rest(tried, look)
     text = "\n".join(line.rstrip() for line in lines) + "\n"
     return text if look.unicode else text.translate(ASCII)
 
 
-ASCII = str.maketrans({"→": "-", "µ": "u", "…": ".", "\N{NO-BREAK SPACE}": " "})
+ASCII = str.maketrans({"→": "-", "µ": "u", "…": "~", "\N{NO-BREAK SPACE}": " "})
 
 
 def _subject(tried: Tried) -> str:
@@ -84,51 +84,57 @@ def _settings(tried: Tried, look: Look) -> Iterator[str]:
         yield from _beside("also" if not index else "", text, look)
     if advice.step_now_s is not None and advice.ceiling_s is not None:
         most = advice.speedup_at_most or 1.0
-        text = f"without loading {change(advice.step_now_s, advice.ceiling_s)} a step, {times(most, 2 * (most < 10))}"
-        if advice.step_then_s is not None and advice.settings:
+        text = f"without loading {change(advice.step_now_s, advice.ceiling_s)} a step, {most:.3g}x"
+        if advice.step_then_s is not None and advice.step_then_s < advice.step_now_s:
             text = f"{change(advice.step_now_s, advice.step_then_s)} a step expected; at most, {text}"
         yield from _beside("worth", text, look)
     yield ""
 
 
-def _beside(label: str, text: str, look: Look) -> Iterator[str]:
-    head = Text(f"  {label:<{LABEL}}")
-    yield from (line.plain for line in hang(head, Text(clean(text)), look.width, LABEL + 2))
+def _beside(label: str, text: str, look: Look, room: int = LABEL) -> Iterator[str]:
+    head = Text(f"  {label:<{room}}")
+    yield from (line.plain for line in hang(head, Text(clean(text)), look.width, room + 2))
 
 
-def _table(tried: Tried) -> Iterator[str]:
+def _table(tried: Tried, look: Look) -> Iterator[str]:
     trial = tried.trial
     steps = {(one.workers, one.prefetch): one for one in tried.advice.expected}
     yield (
-        f"  {'workers':>7} {'prefetch':>8} {'batches/s':>10} {'first batch':>11} {'a batch takes':>14} "
-        f"{'CPUs busy':>9} {'memory':>9} {'step':>9}"
+        f"  {'workers':>7} {'prefetch':>8} {'batches/s':>9} {'start':>8} {'a batch':>8} {'CPUs':>5} {'memory':>8} "
+        f"{'step':>8}"
     )
     for point in sorted(trial.points, key=lambda one: (one.workers, one.prefetch)):
-        yield _row(point, steps.get((point.workers, point.prefetch)), _mark(tried, point))
+        row = _row(point, steps.get((point.workers, point.prefetch)), _mark(tried, point))
+        yield row if point.batches_per_s is not None else shorten(row, look.width)
 
 
 def _mark(tried: Tried, point: Point) -> str:
+    """Return what is to be said of a row: it is how the loader is set now, or what is advised."""
     one = tried.trial.tried
-    own = one is not None and point.workers == one.num_workers
-    if own and (not point.workers or one is None or point.prefetch == (one.prefetch_factor or 2)):
-        return "  now"
+    if one is not None and point.workers == one.num_workers:
+        if not point.workers or point.prefetch == (one.prefetch_factor or 2):
+            return "  now"
     told = {setting.name: setting.then for setting in tried.advice.settings}
-    if told.get("num_workers") == str(point.workers) and told.get("prefetch_factor", "2") == str(point.prefetch):
+    prefetch = told.get("prefetch_factor", "2")
+    if told.get("num_workers") != str(point.workers):
+        return ""
+    if prefetch == str(point.prefetch) or not point.workers:
         return "  advised"
-    return ""
+    measured = {(other.workers, str(other.prefetch)) for other in tried.trial.points}
+    return "" if (point.workers, prefetch) in measured else f"  advised, prefetch {prefetch}"
 
 
 def _row(point: Point, expected: Expected | None, mark: str) -> str:
     prefetch = str(point.prefetch) if point.workers else ""
     head = f"  {point.workers:>7} {prefetch:>8}"
     if point.batches_per_s is None:
-        return f"{head} {point.status:>10}  {clean(point.why)[:60]}{mark}"
+        return f"{head} {point.status:>9} {clean(point.why)}{mark}"
     fetch = sum(point.fetch_s) / len(point.fetch_s) if point.fetch_s else None
     memory = None if point.memory_bytes is None else point.workers * point.memory_bytes
     busy = "" if point.cpus_busy is None else f"{point.cpus_busy:.1f}"
     return (
-        f"{head} {rate(point.batches_per_s):>10} {_time(point.first_batch_s):>11} {_time(fetch):>14} {busy:>9} "
-        f"{'' if memory is None else size(memory):>9} {_time(expected.step_s if expected else None):>9}{mark}"
+        f"{head} {rate(point.batches_per_s):>9} {_time(point.first_batch_s):>8} {_time(fetch):>8} {busy:>5} "
+        f"{'' if memory is None else size(memory):>8} {_time(expected.step_s if expected else None):>8}{mark}"
     )
 
 

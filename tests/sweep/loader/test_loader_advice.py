@@ -76,10 +76,10 @@ def test_workers_that_do_not_fit_are_not_advised() -> None:
     assert any("one of 2 ranks" in text for text in of_two.warnings)
 
 
-def test_workers_that_fail_are_said_and_not_advised() -> None:
+def test_workers_that_fail_are_not_advised() -> None:
     advice = advise(trial([point(0), failed(1), failed(2)]), cpus=16)
     assert "num_workers" not in told(advice)
-    assert "1 workers, prefetch_factor 2: failed: RuntimeError: no database in workers" in advice.warnings
+    assert advice.message.startswith("Its num_workers is as good as any that was tried")
 
 
 def test_memory_is_pinned_where_batches_are_large_and_go_to_a_gpu() -> None:
@@ -103,7 +103,7 @@ def test_small_files_on_a_slow_disk_are_packed() -> None:
     )
     slow = advise(trial([point(workers) for workers in WORKERS], cached=0.01, storage=storage), 16)
     assert slow.other[0].startswith("pack the samples into larger files")
-    assert "1.0 files a sample, of 97.7 KiB in the mean" in slow.other[0]
+    assert "it opens about 1 a sample, of 97.7 KiB in the mean" in slow.other[0]
     large = replace(storage, files=2, opened=2)
     assert "faster disk" in advise(trial([point(8)], cached=0.001, storage=large), 16).other[0]
     fast = replace(storage, first=Pass(20, 2.1, 128_000_000, 128_000_000))

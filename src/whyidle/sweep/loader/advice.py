@@ -209,14 +209,16 @@ def _ms(seconds: float) -> str:
 def _message(advice: LoaderAdvice, trial: LoaderTrial) -> str:
     most = advice.speedup_at_most
     changes = ", ".join(f"{one.name}={one.then}" for one in advice.settings)
+    quicker = any(one.name in {"num_workers", "prefetch_factor"} for one in advice.settings)
     if most is None:
         why = "the training was not measured" if trial.now is None else "the training was not measured without loading"
         return f"{changes or 'Its settings are as good as any'}; {why}, so nobody knows what that is worth."
     if most < WORTH_IT:
         return f"The loader holds up this training by {1 - 1 / most:.0%} at most: look elsewhere."
-    if not changes:
+    if not quicker:
         return (
-            f"Its settings are as good as any, and the training still waits: without loading it is {most:.3g}x as fast."
+            "Its num_workers is as good as any that was tried, and the training still waits: without loading it is "
+            f"{most:.3g}x as fast."
         )
     gain = advice.step_now_s / advice.step_then_s if advice.step_now_s and advice.step_then_s else 1.0
     return f"{changes}: {gain:.3g}x as fast is expected, and {most:.3g}x is the most that a loader can give."
@@ -239,6 +241,3 @@ def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None, 
             f"Measured for one of {trial.local_ranks} ranks of this machine while the others waited; "
             "each has a loader of its own, so memory and CPUs are shared among them."
         )
-    for point in trial.points:
-        if point.status != "ok":
-            yield f"{point.workers} workers, prefetch_factor {point.prefetch}: {point.status}: {point.why}"

@@ -32,7 +32,7 @@ def other_changes(
         mean = (storage.files_bytes or 0) / storage.files
         yield (
             f"pack the samples into larger files (WebDataset, Parquet, LMDB): it opens about "
-            f"{storage.opened / _batches(storage) / samples:.1f} files a sample, of {mean / 1024:.3g} KiB in the mean"
+            f"{storage.opened / _batches(storage) / samples:.2g} a sample, of {mean / 1024:.3g} KiB in the mean"
         )
     elif slow:
         yield "put the data on a faster disk or into memory: what is not in the page cache comes too slowly"
@@ -43,8 +43,8 @@ def other_changes(
     elif limit == "more":
         most = max(point.workers for point in points)
         yield (
-            f"try more workers, since these wait more than they compute: whyidle loader --workers {most},{2 * most},"
-            f"{4 * most}"
+            f"try more workers than {most}: with more it still gets faster, and the CPUs are not full: "
+            f"whyidle loader --workers {most},{2 * most},{4 * most}"
         )
     elif limit == "unknown":
         yield "look at what workers share (a lock, a file handle, memory bandwidth): whyidle run --workers shows it"
