@@ -111,9 +111,9 @@ def _table(tried: Tried, look: Look) -> Iterator[str]:
 def _mark(tried: Tried, point: Point) -> str:
     """Return what is to be said of a row: it is how the loader is set now, or what is advised."""
     one = tried.trial.tried
-    if one is not None and point.workers == one.num_workers:
-        if not point.workers or point.prefetch == (one.prefetch_factor or 2):
-            return "  now"
+    own = 2 if one is None else one.prefetch_factor or 2
+    if one is not None and point.workers == one.num_workers and (not point.workers or point.prefetch == own):
+        return "  now"
     told = {setting.name: setting.then for setting in tried.advice.settings}
     prefetch = told.get("prefetch_factor", "2")
     if told.get("num_workers") != str(point.workers):
