@@ -108,6 +108,19 @@ def train(loader, epochs=1, mutate=False):
     print("saved", flush=True)
 
 
+def ranks():
+    """Train as a rank that waits for the others at each step, and of which rank 0 loads quickly."""
+    torch.distributed.init_process_group("gloo")
+    data = Numbers(4000) if torch.distributed.get_rank() == 0 else Slow(4000)
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+    for batch in DataLoader(data, batch_size=4):
+        model(batch).sum().backward()
+        torch.distributed.all_reduce(model.weight.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def loader_of(what):
     if what == "slow":
         return DataLoader(Slow(), batch_size=4)
@@ -134,9 +147,13 @@ def evaluate(loader):
 
 def main():
     what = sys.argv[1]
-    lighten()
+    if what != "ranks":
+        lighten()
     torch.manual_seed(1)
     if what == "nothing":
+        return
+    if what == "ranks":
+        ranks()
         return
     if what == "broken":
         raise SystemExit(7)

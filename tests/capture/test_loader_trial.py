@@ -146,3 +146,16 @@ def test_nothing_is_left_in_shared_memory(tmp_path: Path) -> None:
     before = {path.name for path in Path("/dev/shm").glob("torch_*")}
     trial("plain", tmp_path, workers=[1, 2], steps=0)
     assert {path.name for path in Path("/dev/shm").glob("torch_*")} <= before
+
+
+def test_all_ranks_take_batches_that_they_had(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    env = environment(folder, trace=False, syncs=0, loader_trial={**SHORT, "workers": [0]})
+    python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", JOBS, "ranks", env=env, cwd=tmp_path)
+    told = [json.loads(path.read_text()) for path in folder.glob("*.loader.json")]
+    (found,) = (one for one in told if one["loaders"])  # of rank 0; the launcher iterates none
+    assert (found["state"], found["local_ranks"]) == ("done", 2)
+    now, cached = found["training"]["now"], found["training"]["cached"]
+    assert now["median_s"] > 4 * 0.004 > cached["median_s"]  # it is the other rank that waits for data
+    assert not (folder / "loader.cached").exists()

@@ -47,6 +47,7 @@ class Point:
     first_batch_s: float | None = None  # from the making of the loader
     fetch_s: tuple[float, ...] = ()  # that whoever makes a batch took for each; a part of them, over all of the time
     cpu_s: float | None = None  # of all processes, for these batches
+    run_delay_s: float | None = None  # for which whoever makes batches was ready to run and had no CPU
     memory_bytes: int | None = None  # of the largest worker; what it shares counts in parts
     peak_memory_bytes: int | None = None  # resident, of the largest worker; what it shares counts in full
     batch_bytes: int | None = None

@@ -41,6 +41,7 @@ class _Point(msgspec.Struct):
     first_batch_s: Float | None = None
     fetch_s: list[Float] = []
     cpu_s: Float | None = None
+    run_delay_s: Float | None = None
     memory_bytes: Int | None = None
     peak_memory_bytes: Int | None = None
     batch_bytes: Int | None = None

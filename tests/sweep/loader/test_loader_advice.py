@@ -35,7 +35,7 @@ def test_more_workers_than_cpus_do_not_help() -> None:
     advice = advise(trial([point(workers, cpus=4) for workers in WORKERS], cached=0.01), cpus=4)
     assert advice.limit == "cpu"
     assert int(told(advice)["num_workers"]) <= 4
-    assert "more do not help: 4 CPUs are busy" in advice.why
+    assert "more do not help: there are 4 CPUs, and none is free" in advice.why
     assert "make a sample cheaper" in advice.other[0]
 
 

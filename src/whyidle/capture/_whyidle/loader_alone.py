@@ -129,7 +129,7 @@ def measure(loader: Any, workers: int, prefetch: int, seconds: float) -> dict[st
         next(batches)
     fetches.forget()
     pids = batches.workers()
-    cpu = _cpu_s(pids)
+    cpu, delay = _cpu_s(pids), _delay_s(pids)
     begin = end = perf_counter()
     count = 0
     while end - begin < seconds or (count < LEAST and end - begin < PATIENCE * seconds):
@@ -137,7 +137,7 @@ def measure(loader: Any, workers: int, prefetch: int, seconds: float) -> dict[st
         count += 1
         end = perf_counter()
     times = fetches.seconds()
-    used = _cpu_s(pids)
+    used, delayed = _cpu_s(pids), _delay_s(pids)
     size, samples = size_of(batch)
     return {
         "batches": count,
@@ -145,6 +145,7 @@ def measure(loader: Any, workers: int, prefetch: int, seconds: float) -> dict[st
         "first_batch_s": first_s,
         "fetch_s": thinned(times),
         "cpu_s": None if cpu is None or used is None else used - cpu,
+        "run_delay_s": None if delay is None or delayed is None else delayed - delay,
         "memory_bytes": _largest(map(_proportional, pids)),
         "peak_memory_bytes": _largest(map(_peak, pids)),
         "batch_bytes": size,
@@ -190,6 +191,18 @@ def _cpu_s(pids: list[int]) -> float | None:
             with open("/proc/%d/stat" % pid, "rb") as file:
                 words = file.read().rpartition(b")")[2].split()
             total += (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime
+    except (OSError, ValueError, IndexError):
+        return None
+    return total
+
+
+def _delay_s(pids: list[int]) -> float | None:
+    """Return for how long whoever makes batches was ready to run and had no CPU, in s; None where it is not told."""
+    total = 0.0
+    try:
+        for pid in pids or [os.getpid()]:
+            with open("/proc/%d/schedstat" % pid) as file:
+                total += int(file.read().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return None
     return total

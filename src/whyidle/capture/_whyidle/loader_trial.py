@@ -10,6 +10,7 @@ ID.loader.json has the results; it is written anew after each of them.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -36,7 +37,7 @@ def install(module: Any) -> None:
     """Hook the iterators of torch, below the hooks of `loader`, or the loader of torchdata."""
     global _trial
     chosen = record.options().get("loader_trial")
-    if not isinstance(chosen, dict) or record._is_worker() or os.environ.get("RANK", "0") != "0":
+    if not isinstance(chosen, dict) or record._is_worker():
         return
     if _trial is None:
         _trial = Trial(chosen)
@@ -138,6 +139,7 @@ class Trial:
         self._part: Part | None = None
         self._name = ""  # of the part
         self._kept: list[Any] = []
+        self._peer: Peer | None = None  # this is another rank than the one that tries
         self._done: dict[str, Any] = {}
 
     def optimizer_made(self) -> None:
@@ -151,7 +153,10 @@ class Trial:
         number = loaders.number_of(loader, frame)
         if self._part is not None:
             self._part.interrupted()
-        if self._number is not None or record._ranks()[0] not in (None, 0):
+        if self._number is not None or self._peer is not None:
+            return
+        if record._ranks()[0] not in (None, 0):
+            self._peer = Peer()
             return
         try:
             why = self._not_this(number, frame)
@@ -216,10 +221,14 @@ class Trial:
         if name == "now":
             ahead = (self._loader.num_workers or 0) * (self._loader.prefetch_factor or 0)
         self._name, self._part = name, Part(WARM_UP + ahead)
+        if name == "cached" and record._ranks()[1] not in (None, 1):
+            facts.replace(_marker(), {"loader": self._number})
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Return the next batch of an iterator: its own, or one that the training had."""
         part = self._part
+        if self._peer is not None and os.getpid() == self._pid:
+            return self._peer.next(iterator, original)
         if part is None or getattr(iterator, "_whyidle", (None,))[0] != self._number or os.getpid() != self._pid:
             return original(iterator)
         if self._name == "cached":
@@ -247,8 +256,8 @@ class Trial:
         """The script ended before we ended it: write down what there is."""
         if os.getpid() != self._pid or self._content["state"] in ("done", "failed"):
             return
-        if not self._listed and record._is_child():  # it did not train, and was not the one to
-            return
+        if self._peer is not None or (not self._listed and record._is_child()):
+            return  # another rank tries, or a child that did not train
         why = "the script ended by itself before a DataLoader of a training was iterated"
         if self._number is not None:
             steps = len(self._part.times) if self._part is not None else 0
@@ -281,7 +290,44 @@ class Trial:
                 pass
         for iterator in _with_workers():
             iterator._shutdown_workers()
+        try:
+            _marker().unlink()
+        except OSError:  # there is none
+            pass
         os._exit(0)
+
+
+class Peer:
+    """Another rank of the job: it takes batches that it had while rank 0 does, since ranks wait for each other.
+
+    Ranks of other machines do not see the marker, and load as ever.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, list[Any]] = {}  # by loader
+        self._given = 0
+
+    def next(self, iterator: Any, original: Any) -> Any:
+        """Return the next batch of an iterator."""
+        number = int(getattr(iterator, "_whyidle", (loaders.LAST,))[0])
+        kept = self._kept.get(number, [])
+        if kept and self._is_cached(number):
+            self._given += 1
+            return again(kept[self._given % len(kept)])
+        batch = original(iterator)
+        self._kept[number] = [*kept, again(batch)][-KEPT:]
+        return batch
+
+    def _is_cached(self, number: int) -> bool:
+        try:
+            return bool(json.loads(_marker().read_text(encoding="utf-8"))["loader"] == number)
+        except (OSError, ValueError, KeyError):
+            return False
+
+
+def _marker() -> Path:
+    """Return the file that is there while rank 0 has batches that it had."""
+    return Path(record.folder(), "loader.cached")
 
 
 def again(batch: Any) -> Any:

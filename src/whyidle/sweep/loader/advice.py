@@ -16,7 +16,7 @@ from typing import Final
 from whyidle.model.loader_trial import Expected, LoaderAdvice, LoaderTrial, Point, SeenLoader, Setting
 from whyidle.replay.loader import loop
 from whyidle.sweep.loader.formats import other_changes
-from whyidle.sweep.loader.limits import cpu_share, limit_of
+from whyidle.sweep.loader.limits import CROWDED, cpu_share, delayed_share, limit_of
 
 AS_GOOD: Final = 1.02  # a step that is longer by less: a gain of 2% is not worth more workers (method)
 AS_FAST: Final = 1.05  # the same of a loader alone, where nobody knows what the training needs
@@ -194,7 +194,7 @@ def _why(
         every = f"one every {_ms(1 / point.batches_per_s)}"
         parts.append(f"{who} {every}" if who else f"without workers it makes {every}")
     if limit == "cpu" and cpus is not None:
-        parts.append(f"more do not help: {cpus:g} CPUs are busy")
+        parts.append(f"more do not help: there are {cpus:g} CPUs, and none is free")
     elif limit == "storage":
         parts.append("more do not help: they wait for storage")
     elif limit == "unknown":
@@ -234,6 +234,9 @@ def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None, 
             f"With its settings as they are a step should take {_ms(as_it_is.step_s)} by what was measured alone, and "
             f"took {_ms(now)}: beside the training the loader is not what it is alone."
         )
+    delayed = [delayed_share(point) for point in trial.points if point.workers <= 1]
+    if max(delayed, default=0.0) >= CROWDED:
+        yield f"Other programs used the CPUs meanwhile: one worker had none for {max(delayed):.0%} of its time."
     if workers > 1 and trial.tried is not None and trial.tried.iterable:
         yield "Its data set is iterable: unless that divides its samples among workers, each comes once per worker."
     if trial.local_ranks > 1:
