@@ -65,7 +65,9 @@ class Promise:
 
     rule: str
     title: str
-    made: bool | None  # the change is seen in AFTER: its settings differ as it asks, or the finding is gone; None unknown
+    made: (
+        bool | None
+    )  # the change is seen in AFTER: its settings differ as it asks, or the finding is gone; None unknown
     predicted: Estimate | None  # speedup of the mean step; None where nothing was predicted
     measured: Interval | None  # the same
     came_true: bool | None  # the measured interval meets the predicted one; None where that cannot be said
