@@ -41,7 +41,11 @@ class Budget:
         Raises:
             WhyIdleError: says which.
         """
-        for flag, value in (("--max-cost", self.max_usd), ("--timeout", self.timeout_s), ("--max-cells", self.max_cells)):
+        for flag, value in (
+            ("--max-cost", self.max_usd),
+            ("--timeout", self.timeout_s),
+            ("--max-cells", self.max_cells),
+        ):
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise WhyIdleError(f"{flag} is more than 0, not {value:g}", "leave it out for no limit")
         if self.max_usd is not None and not rate.usd_per_gpu_hour:
@@ -75,7 +79,9 @@ class Budget:
         if left_s > max(longest_s, 0.0):
             return ""
         said = self.said()
-        return f"{said} is used up" if left_s <= 0 else f"{said}: another cell does not fit in the {duration(left_s)} left"
+        return (
+            f"{said} is used up" if left_s <= 0 else f"{said}: another cell does not fit in the {duration(left_s)} left"
+        )
 
     def said(self) -> str:
         """Return the limits of time and money as they were given."""

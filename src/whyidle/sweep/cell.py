@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Final, Literal
 
 import numpy as np
 
-from whyidle.compare.bootstrap import mean_interval, ratio_of_means
+from whyidle.compare.bootstrap import mean_of_runs, ratio_of_means
 from whyidle.measure import Measured
 from whyidle.model.arithmetic import usd_per_million_tokens
 from whyidle.model.comparison import Interval
-from whyidle.model.evidence import Floats64, Record, Run
+from whyidle.model.evidence import Floats64, Record, Run, Value
 from whyidle.model.trial import Cell
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.folder import Outcome
@@ -34,6 +34,7 @@ class Trial:
     outcome: Outcome
     seconds: Floats64  # steps after the warm-up
     per_step: dict[Unit, float]  # how much of each unit a step does
+    settings: Mapping[str, Value]  # as they were seen in the job
     measured: Cell  # what is read off the run, but for what needs other trials
 
 
@@ -41,7 +42,7 @@ def trial(folder: str, outcome: Outcome, found: Recorded | None) -> Trial:
     """Return a job with what its run directory tells; None is that it has none."""
     bare = Cell(outcome.params, outcome.status)
     if found is None:
-        return Trial(folder, outcome, np.empty(0), {}, bare)
+        return Trial(folder, outcome, np.empty(0), {}, {}, bare)
     m = found.measured.measurements
 
     def number(name: str) -> float | None:
@@ -53,6 +54,7 @@ def trial(folder: str, outcome: Outcome, found: Recorded | None) -> Trial:
         outcome,
         found.steady,
         _per_step(number("samples_per_s"), number("tokens_per_s"), number("step_time_mean_s")),
+        found.measured.settings,
         replace(
             bare,
             data_wait_share=number("data_wait_share"),
@@ -78,8 +80,10 @@ def cells(trials: Sequence[Trial], rate: Rate) -> tuple[Cell, ...]:
     for one in trials:
         groups.setdefault(tuple(one.outcome.params.items()), []).append(one)
     known = [one for one in trials if len(one.seconds) >= FEWEST_STEPS]
-    unit = next((unit for unit in UNITS if all(unit in one.per_step for one in known)), "steps")
-    base = next((usable for group in groups.values() if (usable := _usable(group)) and usable[0].outcome.status == "ok"), [])
+    unit: Unit = next((unit for unit in UNITS if all(unit in one.per_step for one in known)), "steps")
+    base = next(
+        (usable for group in groups.values() if (usable := _usable(group)) and usable[0].outcome.status == "ok"), []
+    )
     return tuple(_cell(group, unit, base, rate) for group in groups.values())
 
 
@@ -102,13 +106,13 @@ def _cell(group: Sequence[Trial], unit: Unit, base: Sequence[Trial], rate: Rate)
     if not usable:
         return cell
     pace, first = _per_unit(usable, unit), _per_unit(base, unit)
-    per_s = _inverse(_mean(pace))
+    per_s = _inverse(mean_of_runs(pace))
     gpus = usable[0].outcome.gpus or rate.gpus or 1
     price = rate.usd_per_gpu_hour
     return replace(
         cell,
         step_time_s=float(np.median(np.concatenate([one.seconds for one in usable]))),
-        step_time_mean_s=_mean([one.seconds for one in usable]),
+        step_time_mean_s=mean_of_runs([one.seconds for one in usable]),
         throughput=per_s,
         usd_per_million=None if price is None or unit == "steps" else usd_per_million_tokens(gpus, price, per_s.likely),
         speedup=ratio_of_means(first, pace) if first else None,
@@ -144,13 +148,6 @@ def _usable(group: Iterable[Trial]) -> list[Trial]:
     """Return the jobs of which there are steps: those that are ok, or if there are none what a failed one shows."""
     there = [one for one in group if len(one.seconds) >= FEWEST_STEPS]
     return [one for one in there if one.outcome.status == "ok"] or there
-
-
-def _mean(series: Sequence[Floats64]) -> Interval:
-    """Return the mean of the means of several jobs; of several it says how much they differ, too."""
-    if len(series) == 1:
-        return mean_interval(series[0])
-    return _inverse(ratio_of_means([np.ones(len(one)) for one in series], series))
 
 
 def _inverse(interval: Interval) -> Interval:
@@ -215,4 +212,3 @@ def _host_memory(run: Run) -> int | None:
 def _largest(values: Floats64) -> int | None:
     known = values[~np.isnan(values)]
     return int(known.max()) if len(known) else None
-

@@ -44,7 +44,10 @@ def by_itself(ended: Ended, tail: str, steps: int) -> tuple[Status, str]:
         said = last_words(tail)
         return "failed", shorten(f"{how}: {said}" if said else how, LONGEST)
     if steps < FEWEST_STEPS:
-        return "no steps", f"it ended after {plural(steps, 'step')} that count" if steps else "no training step was seen"
+        return (
+            "no steps",
+            f"it ended after {plural(steps, 'step')} that count" if steps else "no training step was seen",
+        )
     return "ok", "it ended by itself"
 
 

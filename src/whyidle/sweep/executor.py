@@ -42,7 +42,10 @@ class Running(Protocol):
     def ended(self) -> Ended | None:
         """Return how it ended; None while it runs."""
 
-    def end(self, *, grace_s: float = JOB_GRACE_S) -> None:
+    def ask_to_end(self) -> None:
+        """Ask it to end, once; who asks several does not wait for each."""
+
+    def end(self) -> None:
         """End it and every process that it started; returns when they are gone."""
 
     def tail(self) -> str:
@@ -81,7 +84,17 @@ class Local:
 def watched(task: Task) -> list[str]:
     """Return the command that records a job. -P: what lies in the user's folder is not imported for our own."""
     settings = [word for name, value in task.settings.items() for word in ("--set", f"{name}={value}")]
-    whyidle = [sys.executable, "-P", "-m", "whyidle.sweep.child", "run", "-o", str(task.folder), "--quiet", "--no-predict"]
+    whyidle = [
+        sys.executable,
+        "-P",
+        "-m",
+        "whyidle.sweep.child",
+        "run",
+        "-o",
+        str(task.folder),
+        "--quiet",
+        "--no-predict",
+    ]
     return [*whyidle, *task.options, *settings, "--", *task.command]
 
 
@@ -93,7 +106,8 @@ class _LocalJob:
     ) -> None:
         self._mark = environment[MARK]
         self._over: Callable[[], None] | None = over
-        self._process = subprocess.Popen(
+        self._asked = False
+        self._process = subprocess.Popen(  # noqa: S603 - the command that the user gave, and no shell
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=dict(environment), start_new_session=True,
         )  # fmt: skip
@@ -108,12 +122,17 @@ class _LocalJob:
         self._leave_nothing()
         return Ended(signal=-code) if code < 0 else Ended(exit_code=code)
 
-    def end(self, *, grace_s: float = JOB_GRACE_S) -> None:
-        """Ask the job to end, then insist; `whyidle run` passes the first on and finishes its recording."""
+    def ask_to_end(self) -> None:
+        """Ask `whyidle run`, which passes it on to the job and then finishes its recording."""
+        if not self._asked and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        self._asked = True
+
+    def end(self) -> None:
+        """Ask the job to end, then insist."""
         try:
-            if self._process.poll() is None:
-                self._process.send_signal(signal.SIGTERM)
-                self._wait(grace_s)
+            self.ask_to_end()
+            self._wait(JOB_GRACE_S)
             if self._process.poll() is None:
                 kill(members(self._process.pid, self._mark) - {self._process.pid})
                 self._wait(RUN_GRACE_S)
@@ -139,4 +158,3 @@ class _LocalJob:
         self._output.join(ABANDON_S)
         self._over()
         self._over = None
-

@@ -27,6 +27,7 @@ OUTCOME: Final = "cell.json"
 OUTPUT: Final = "output.txt"
 REPORT: Final = "report.json"
 LOCK: Final = ".lock"
+_PARTIAL: Final = re.compile(r"\.partial-\d+$")
 LONGEST_NAME: Final = 100  # characters of a cell's folder that tell its values
 
 T = TypeVar("T")
@@ -92,11 +93,13 @@ class SweepFolder:
 
     def outcomes(self) -> dict[str, Outcome]:
         """Return by the name of its folder each cell that was begun, in the order of their numbers."""
-        found = {}
-        for path in sorted(self.path.glob(f"cell-*/{OUTCOME}"), key=lambda path: _numbers(path.parent.name)):
-            if ".partial" not in path.parent.name:
-                found[path.parent.name] = _read(path, Outcome)
-        return found
+        written = sorted(self.path.glob(f"cell-*/{OUTCOME}"), key=lambda path: _numbers(path.parent.name))
+        return {path.parent.name: _read(path, Outcome) for path in written if not _PARTIAL.search(path.parent.name)}
+
+    def set_aside(self) -> list[Outcome]:
+        """Return the cells that were interrupted and run again since."""
+        written = self.path.glob(f"cell-*/{OUTCOME}")
+        return [_read(path, Outcome) for path in written if _PARTIAL.search(path.parent.name)]
 
     def begin(self, params: Params, repeat: int) -> str:
         """Make the folder of a cell and return its name; what lies there unfinished is renamed."""
@@ -184,4 +187,3 @@ def _replace(path: Path, text: str) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise WhyIdleError(f"cannot write {path}: {error.strerror}", "is the disk full?") from None
-

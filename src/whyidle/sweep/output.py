@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 MOST_BYTES: Final = 16 << 20  # of the beginning
 TAIL_BYTES: Final = 64 << 10  # of the end
@@ -19,7 +19,7 @@ class Output(threading.Thread):
         path: of the file.
     """
 
-    def __init__(self, pipe: BinaryIO, path: Path) -> None:
+    def __init__(self, pipe: IO[bytes], path: Path) -> None:
         super().__init__(name="whyidle-output", daemon=True)
         self._pipe = pipe
         self._path = path
@@ -55,4 +55,3 @@ class Output(threading.Thread):
             return os.read(self._pipe.fileno(), 1 << 16)
         except (OSError, ValueError):
             return b""
-

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from whyidle.errors import WhyIdleError
 from whyidle.model.trial import Cell, Params
 from whyidle.sweep.parameters import Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the jobs of a sweep have to themselves; None is not known."""
+
+    cpus: float | None = None
+    ranks: int = 1
+    memory_bytes: int | None = None
+    shm_bytes: int | None = None
 
 
 class Strategy:
@@ -30,10 +41,10 @@ class Strategy:
 
     def why(self, cells: Sequence[Cell]) -> str:
         """Return why it ended."""
-        return "every combination was tried"
+        return ""
 
 
-def strategy(name: str, parameters: Sequence[Parameter], machine: object = None) -> Strategy:
+def strategy(name: str, parameters: Sequence[Parameter], machine: Machine) -> Strategy:
     """Return the strategy of a name."""
     if name != "grid":
         raise WhyIdleError(f"no strategy is called {name!r}", "--strategy grid")
