@@ -1,4 +1,4 @@
-"""What is said of two runs: did the change help, by how much, how sure is that, and does the model still learn the same.
+"""What is said of two runs: did the change help, by how much, how sure is that, and does the model learn the same.
 
 The JSON of `whyidle compare` is these dataclasses written out; docs/compare.md describes it.
 """
