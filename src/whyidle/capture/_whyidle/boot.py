@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 HOOKS = {
     "torch": (
         *("loader", "optimizer", "backward", "forward", "save", "scaler", "garbage"),
-        *("settings", "gpu", "syncs", "profiler", "counters", "worker"),
+        *("switches", "settings", "gpu", "syncs", "profiler", "counters", "worker"),
     ),
     "torch.distributed.checkpoint.state_dict_saver": ("save",),
     "torch.distributed.fsdp.sharded_grad_scaler": ("scaler",),
     "torch._dynamo.utils": ("forward",),
     "torch._dynamo.callback": ("forward",),
-    "torchdata.stateful_dataloader.stateful_dataloader": ("loader",),
+    "torchdata.stateful_dataloader.stateful_dataloader": ("loader", "settings"),
     "safetensors.torch": ("save",),
     "transformers.trainer": ("ranges",),
     "lightning.pytorch.loops.evaluation_loop": ("ranges",),
