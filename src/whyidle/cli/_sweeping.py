@@ -148,7 +148,8 @@ def _most(prepared: _Prepared, done: Sequence[Trial]) -> tuple[int, float | None
     times = [
         sum(dict(one.outcome.params) == dict(cell.params) for one in done) for cell in there if cell.status == "ok"
     ]
-    jobs = len(planned(prepared.strategy, there)) * plan.repeats + sum(max(plan.repeats - count, 0) for count in times)
+    left = prepared.strategy.most_cells - len(there) if planned(prepared.strategy, there) else 0
+    jobs = left * plan.repeats + sum(max(plan.repeats - count, 0) for count in times)
     slots = prepared.executor.slots
     return jobs, prepared.budget.most_usd(prepared.rate, jobs, plan.limits.cell_time_s, slots)
 
@@ -180,8 +181,8 @@ def _list(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> int:
         variables = [f"{name}={shlex.quote(value)}" for name, value in task.environment.items()]
         lines += [f"  {named(params)}", f"    {' '.join([*variables, shlex.join(_as_typed(watched(task)))])}"]
     jobs, most = _most(prepared, done)
-    repeats = f", {plan.repeats} times each" if plan.repeats > 1 else ""
-    lines.append(f"  {plural(len(left), 'cell')}{repeats}: {plural(jobs, 'job')}.")
+    repeats = f", each cell {plan.repeats} times" if plan.repeats > 1 else ""
+    lines.append(f"  {plural(jobs, 'job')} at most{repeats}.")
     lines += [f"  {parameter.name}: {parameter.said}." for parameter in prepared.parameters if parameter.said]
     limit = duration(plan.limits.cell_time_s)
     lines.append(f"  Each ends after {limit} at the latest" + (f": {money(most)} at most." if most else "."))

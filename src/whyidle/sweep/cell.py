@@ -35,6 +35,7 @@ class Trial:
     seconds: Floats64  # steps after the warm-up
     per_step: dict[Unit, float]  # how much of each unit a step does
     settings: Mapping[str, Value]  # as they were seen in the job
+    warnings: tuple[str, ...]  # of its recording
     measured: Cell  # what is read off the run, but for what needs other trials
 
 
@@ -42,7 +43,7 @@ def trial(folder: str, outcome: Outcome, found: Recorded | None) -> Trial:
     """Return a job with what its run directory tells; None is that it has none."""
     bare = Cell(outcome.params, outcome.status)
     if found is None:
-        return Trial(folder, outcome, np.empty(0), {}, {}, bare)
+        return Trial(folder, outcome, np.empty(0), {}, {}, (), bare)
     m = found.measured.measurements
 
     def number(name: str) -> float | None:
@@ -55,6 +56,7 @@ def trial(folder: str, outcome: Outcome, found: Recorded | None) -> Trial:
         found.steady,
         _per_step(number("samples_per_s"), number("tokens_per_s"), number("step_time_mean_s")),
         found.measured.settings,
+        found.run.warnings,
         replace(
             bare,
             data_wait_share=number("data_wait_share"),

@@ -30,6 +30,9 @@ def doubts(
     for setting in SEEN:
         if setting in names:
             yield from _not_applied(setting, names[setting], trials)
+    for parameter in parameters:
+        unset = (said for one in trials for said in one.warnings if said.startswith(f"{parameter.target}="))
+        yield from dict.fromkeys(unset)  # what `whyidle run --set` could not do
     if slots > 1 and any(is_workers(name) for name in names):
         yield (
             f"{slots} cells ran at a time and shared the CPUs: with workers to feed, each was slower than it is alone. "
