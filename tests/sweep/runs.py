@@ -17,6 +17,8 @@ from whyidle.sweep.parameters import parse
 from whyidle.sweep.plan import Limits, Plan
 from whyidle.sweep.strategies import Machine, strategy
 
+FINE = Ended(exit_code=0)
+
 
 @dataclass(frozen=True)
 class Acts:
@@ -25,7 +27,7 @@ class Acts:
     step_ms: float = 100.0
     steps: int = 200
     lasts_s: float = 20.0
-    ended: Ended = Ended(exit_code=0)
+    ended: Ended = FINE
     prints: str = ""
     samples: int = 32
 

@@ -28,9 +28,11 @@ def test_the_table_and_the_choice(tmp_path: Path) -> None:
         assert (one.status, one.why, one.settled) == ("ok", "--cell-time 10 s", False)
     assert stage.started == ["0", "4"]
     assert found.recommended == {"x": "4"}
-    assert found.cells[1].speedup is not None and found.cells[1].speedup.likely == pytest.approx(2.0)
+    assert found.cells[1].speedup is not None
+    assert found.cells[1].speedup.likely == pytest.approx(2.0)
     assert found.cells[0].throughput_unit == "samples"
-    assert found.cells[0].throughput is not None and found.cells[0].throughput.likely == pytest.approx(320, rel=1e-3)
+    assert found.cells[0].throughput is not None
+    assert found.cells[0].throughput.likely == pytest.approx(320, rel=1e-3)
     assert found.cells[0].data_wait_share == pytest.approx(0.4, abs=0.01)
     assert found.cells[0].seconds == pytest.approx(10, abs=1)
 
@@ -77,8 +79,10 @@ def test_money_is_never_overspent(tmp_path: Path) -> None:
     sweep, stage = sweeping(tmp_path / "s", {"0": SLOW, "1": QUICK}, budget=Budget(max_usd=0.20), price=36.0)
     found = sweep.run()
     assert stage.started == ["0"]
-    assert found.usd is not None and 0.15 < found.usd <= 0.20
-    assert found.cells[0].status == "ok" and "budget" not in found.stopped
+    assert found.usd is not None
+    assert 0.15 < found.usd <= 0.20
+    assert found.cells[0].status == "ok"
+    assert "budget" not in found.stopped
     assert found.stopped.startswith("--max-cost $0.20")
     assert found.cells[0].usd_per_million == pytest.approx(1e6 * 0.01 / 320, rel=1e-3)
 
@@ -129,7 +133,8 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
         sweep.run()
     assert all(one.was_ended or stage.clock.now >= one.until for one in stage.on_stage)
     told = json.loads((tmp_path / "s" / "cell-02-x=1" / "cell.json").read_text("utf-8"))
-    assert told["status"] == "interrupted" and 4 < told["seconds"] < 6
+    assert told["status"] == "interrupted"
+    assert 4 < told["seconds"] < 6
     sweep.folder.close()
 
     again, stage = sweeping(tmp_path / "s", plays)
@@ -140,4 +145,5 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
     again.folder.close()
 
     third, stage = sweeping(tmp_path / "s", plays)
-    assert statuses(third.run()) == dict.fromkeys("012", "ok") and stage.started == []
+    assert statuses(third.run()) == dict.fromkeys("012", "ok")
+    assert stage.started == []

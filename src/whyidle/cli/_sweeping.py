@@ -120,7 +120,8 @@ def _program(plan: Plan) -> Program:
     try:
         return find(applied(parameters, first, plan.command).command)
     except NotStartedError as error:
-        raise WhyIdleError(error.message, error.hint.replace("whyidle run", "whyidle sweep -p …")) from None
+        typed = error.hint.replace("whyidle run", f"whyidle sweep -p {plan.parameters[0]}")
+        raise WhyIdleError(error.message, typed or "the command of the job follows --: -- python train.py") from None
 
 
 def _prepared(asked: Asked, plan: Plan) -> _Prepared:

@@ -23,6 +23,7 @@ from whyidle.sweep.recommend import recommend
 from whyidle.sweep.recorded import recorded
 from whyidle.sweep.settle import Settling
 from whyidle.sweep.strategies import Strategy
+from whyidle.sweep.strategies.base import Search
 
 POLL_S: Final = 0.2
 LOOK_EVERY_S: Final = 2.0
@@ -126,7 +127,7 @@ class Sweeping:
             strategy=self.strategy.name,
             cells=(*done, *left),
             recommended=recommended,
-            why=" ".join(filter(None, (why, "" if self.stopped or not done else self.strategy.why(done)))),
+            why=" ".join(filter(None, (why, self._why_it_ended(done)))),
             stopped=self.stopped,
             folder=str(self.folder.path),
             usd=self._spent_usd() if self.rate.usd_per_gpu_hour is not None else None,
@@ -136,6 +137,10 @@ class Sweeping:
             applied={parameter.name: parameter.said for parameter in self.parameters},
             warnings=tuple(doubts(done, self.trials, self.parameters, self.executor.slots)),
         )
+
+    def _why_it_ended(self, done: Sequence[Cell]) -> str:
+        """Return what a search found out on its way; that a grid has no more is no news."""
+        return self.strategy.why(done) if done and not self.stopped and isinstance(self.strategy, Search) else ""
 
     def cells(self) -> tuple[Cell, ...]:
         """Return the cells that are done, repeats pooled."""

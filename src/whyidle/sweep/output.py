@@ -26,32 +26,37 @@ class Output(threading.Thread):
         self._tail = b""
 
     def run(self) -> None:
-        written = left_out = 0
-        try:
-            file = self._path.open("wb", buffering=0)
-        except OSError:
-            file = None  # the job shall not hang on a full pipe for it
-        while part := self._part():
-            self._tail = (self._tail + part)[-TAIL_BYTES:]
-            kept = part[: max(MOST_BYTES - written, 0)]
-            left_out += len(part) - len(kept)
-            written += len(kept)
-            if file is not None and kept:
-                try:
-                    file.write(kept)
-                except OSError:
-                    file = None
-        if file is not None:
+        with self._pipe, self._file() as file:
+            room, left_out = MOST_BYTES, 0
+            while part := self._part():
+                self._tail = (self._tail + part)[-TAIL_BYTES:]
+                kept = part[:room]
+                room, left_out = room - len(kept), left_out + len(part) - len(kept)
+                if not _written(file, kept):
+                    room = 0  # the disk is full: the job shall not hang on a full pipe for it
             if left_out:
-                file.write(f"\n[{left_out:,} bytes left out; the last of them:]\n".encode() + self._tail)
-            file.close()
+                _written(file, f"\n[{left_out:,} bytes left out; the last of them:]\n".encode() + self._tail)
 
     def tail(self) -> str:
         """Return the end of what was printed."""
         return self._tail.decode("utf-8", "replace")
+
+    def _file(self) -> IO[bytes]:
+        try:
+            return self._path.open("wb", buffering=0)
+        except OSError:
+            return Path(os.devnull).open("wb", buffering=0)
 
     def _part(self) -> bytes:
         try:
             return os.read(self._pipe.fileno(), 1 << 16)
         except (OSError, ValueError):
             return b""
+
+
+def _written(file: IO[bytes], content: bytes) -> bool:
+    try:
+        file.write(content)
+    except OSError:
+        return False
+    return True

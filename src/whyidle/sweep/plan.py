@@ -78,8 +78,9 @@ def going_on(before: Plan, now: Plan) -> Plan:
         changed = changed or "--gpus"
     if changed:
         was = {"command": " ".join(before.command), "parameters": " ".join(names_before)}.get(changed, "")
+        other = "other" if changed == "parameters" else "another"
         raise WhyIdleError(
-            f"this folder holds a sweep with another {changed}" + (f": {was}" if was else ""),
+            f"this folder holds a sweep with {other} {changed}" + (f": {was}" if was else ""),
             "-o another folder; or --resume DIR alone goes on as it was",
         )
     return replace(now, parameters=tuple(map(_joined, before.parameters, now.parameters)))
