@@ -63,7 +63,12 @@ def test_a_queue_of_batches_is_no_throughput() -> None:
 
 
 @given(
-    st.floats(0.01, 100), st.floats(0, 100), st.integers(1, 8), st.floats(0.01, 50), st.floats(1, 1e5), st.floats(0, 1e5)
+    st.floats(0.01, 100),
+    st.floats(0, 100),
+    st.integers(1, 8),
+    st.floats(0.01, 50),
+    st.floats(1, 1e5),
+    st.floats(0, 1e5),
 )
 def test_what_is_left_is_never_overspent(
     most: float, spent: float, running: int, price: float, timeout: float, took: float
