@@ -37,7 +37,7 @@ does not show what to change, or wrong usage.
 """
 
 # Named in the docs as coming; who types one is told so.
-LATER = ("compare", "sweep")
+LATER = ("sweep",)
 
 
 def verbs() -> tuple[str, ...]:

@@ -80,6 +80,32 @@ def amdahl(share: float, times: float) -> float:
     return 1 / (1 - share + share / times)
 
 
+def scaling_efficiency(base_throughput: float, base_gpus: int, throughput: float, gpus: int) -> float:
+    """Return what each GPU does, over what each did at the base: X_n n_1 / (n X_1); 1 is linear.
+
+    With the same batch in all it is strong scaling, with the same batch per GPU weak scaling.
+    """
+    return throughput * base_gpus / (gpus * base_throughput)
+
+
+def strong_efficiency(base_s: float, base_gpus: int, seconds: float, gpus: int) -> float:
+    """Return strong-scaling efficiency by the time of the same work: T_1 n_1 / (n T_n) (Amdahl, 1967)."""
+    return base_s * base_gpus / (gpus * seconds)
+
+
+def weak_efficiency(base_s: float, seconds: float) -> float:
+    """Return weak-scaling efficiency by the time of a step with the same batch per GPU: T_1 / T_n (Gustafson, 1988)."""
+    return base_s / seconds
+
+
+def usl(gpus: float, serial: float, crosstalk: float) -> float:
+    """Return the speedup over one GPU: n / (1 + s (n - 1) + k n (n - 1)) (Gunther's Universal Scalability Law).
+
+    `serial` is the share that does not become faster, `crosstalk` what each pair of GPUs costs; without: Amdahl's law.
+    """
+    return gpus / (1 + serial * (gpus - 1) + crosstalk * gpus * (gpus - 1))
+
+
 def busbw_factor(collective: str, ranks: int) -> float:
     """Return bus bandwidth over algorithm bandwidth, as nccl-tests defines it (doc/PERFORMANCE.md).
 

@@ -13,6 +13,7 @@ from whyidle.model.finding import Estimate, RunInfo, Summary
 Verdict: TypeAlias = Literal["improved", "regressed", "no detectable change", "cannot judge"]
 Learned: TypeAlias = Literal["the same", "worse", "better", "not shown", "cannot be paired", "no losses"]
 Weight: TypeAlias = Literal["blocks", "doubts", "noted"]
+Per: TypeAlias = Literal["step", "sample", "token", "unit"]  # "unit": of work, as somebody counted it
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,9 @@ class Change:
     count_after: float
     seconds_before: float  # per step
     seconds_after: float
+    on: Literal["device", "host"] = "device"  # whose time that is
+    operator: str = ""  # of a kernel: the one that launches most of it; "" where that was not recorded
+    now: str = ""  # of a kernel: the one that runs in its place, as often and under the same operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +122,15 @@ class Comparison:
     after: Arm
     speedup: Interval | None = None  # ratio of median step times, before over after; above 1 is faster
     throughput_ratio: Interval | None = None  # ratio of mean step times; per sample where the batch size differs
-    per: Literal["step", "sample", "token"] = "step"
-    smallest_detectable: float | None = None  # a change of the mean that would be seen with 80%: 0.02 is 2%
+    per: Per = "step"  # what throughput_ratio counts
+    smallest_detectable: float | None = None  # a change of the mean that would be called one with 80%: 0.02 is 2%
     between_runs: bool = False  # repeats were given on both sides; else only what varies within a run is known
     learning: Learning | None = None
     confounders: tuple[Confounder, ...] = ()
+    not_recorded: tuple[str, ...] = ()  # what should be alike, and is not known of both
     predicted: tuple[Promise, ...] = ()
     changes: tuple[Change, ...] = ()
+    changes_per: Literal["step", "recording"] | None = None  # None: the two have no traces that can be compared
     warnings: tuple[str, ...] = ()
 
     @property

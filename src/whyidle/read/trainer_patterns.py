@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-NUMBER: Final = r"(?P<number>\d[\d,]{0,15}\.?\d{0,15}(?:e[+-]?\d{1,2})?)"
+# As json writes a small double: four zeros and 17 digits behind the point.
+NUMBER: Final = r"(?P<number>\d[\d,]{0,15}\.?\d{0,24}(?:e[+-]?\d{1,2})?)"
 WHOLE: Final = r"(?P<number>\d{1,15})"
 UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "min": 60.0}
 
