@@ -66,8 +66,17 @@ def roofline_s(flop: float, bytes_: float, flops: float, bandwidth: float) -> fl
 
 
 def usd_per_million_tokens(gpus: int, usd_per_gpu_hour: float, tokens_per_s: float) -> float:
-    """Return US dollars per million tokens, all GPUs together."""
+    """Return US dollars per million tokens (or samples, of samples per second), all GPUs together."""
     return 1e6 * gpus * usd_per_gpu_hour / 3600 / tokens_per_s
+
+
+def parts_of_speedup(before_s: float, after_s: float, share: float) -> tuple[float, float]:
+    """Return what ending a wait can have brought at most, 1 / (1 - share), and what has to come from other changes.
+
+    `share` of the time before was that wait. The product of the two is the speedup, `before_s / after_s`.
+    """
+    most = amdahl(share, float("inf"))
+    return most, before_s / after_s / most
 
 
 def pipeline_bubble_share(stages: int, microbatches: int, interleaved: int = 1) -> float:

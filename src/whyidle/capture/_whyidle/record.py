@@ -25,6 +25,8 @@ DEFAULTS: dict[str, Any] = {
     "syncs": 3,
     "workers": False,
     "losses": False,
+    "set": {},
+    "loader_trial": None,
 }
 HELD = 256  # records of a process of which it is not known whether it trains; more than that are worth a ring
 NOTES = 20  # of errors, per process
