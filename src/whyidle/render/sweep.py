@@ -95,7 +95,7 @@ def _table(sweep: Sweep, look: Look) -> list[str]:
 
 
 def _numbers(cells: Sequence[Cell], room: int) -> list[str]:
-    """Return a head, and numbers per cell; columns that no cell knows are left out, and the last where there is no room."""
+    """Return a head, and numbers per cell; columns that no cell knows are left out, the last where they do not fit."""
     columns = [(head, text) for head, text in _columns(cells) if any(text(cell) for cell in cells)]
     while columns:
         lines = _aligned(
