@@ -52,7 +52,7 @@ def test_it_begins_small_where_nobody_says() -> None:
 def test_full_memory_ends_it() -> None:
     cells = asked(search("16"), fed(1e6, each=GIB, has=72 * GIB))
     assert values(cells, "batch_size") == [16, 32, 64]
-    assert search("16").why(cells) == "At 64 the device's memory is 89% full: twice that would not fit."
+    assert search("16").why(cells) == "At 64 the device's memory is 89% full: twice that does not fit."
 
 
 def test_out_of_memory_has_the_middle_tried_once() -> None:

@@ -58,6 +58,7 @@ class Call:
 
     def __init__(self, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.parameters = signature.parameters
+        self.before: dict[str, Any] = {}  # attributes of the loader
         self.args = list(args)
         self.kwargs = dict(kwargs)
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -93,6 +94,7 @@ def changed(signature: inspect.Signature, loader: Any, args: tuple[Any, ...], kw
         if not wanted:
             return None
         call = Call(signature, args, kwargs)
+        call.before = dict(vars(loader))
         why: dict[str, str] = {}
         for name, value in wanted.items():
             why[name] = _why_not(call, name, wanted)
@@ -108,9 +110,14 @@ def changed(signature: inspect.Signature, loader: Any, args: tuple[Any, ...], kw
     return call
 
 
-def refused(loader: Any) -> None:
-    """Note that torch does not make a loader as it was asked for: the exception that is being handled says why."""
+def refused(loader: Any, call: Call) -> None:
+    """Note that torch does not make a loader as it was asked for: the exception that is being handled says why.
+
+    The loader is then as it was before, to be made as the script has it.
+    """
     record.pass_on()
+    vars(loader).clear()
+    vars(loader).update(call.before)
     error = sys.exc_info()[1]
     text = "DataLoader refused: %s: %s" % (type(error).__name__, str(error).split("\n")[0])
     _why[loader] = dict.fromkeys(asked("loader"), text)

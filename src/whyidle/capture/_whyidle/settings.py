@@ -179,7 +179,7 @@ def _watch_loaders(cls: Any) -> None:
                 try:
                     original(self, *call.args, **call.kwargs)
                 except Exception:
-                    apply.refused(self)
+                    apply.refused(self, call)
                     call = None
             if call is None:
                 original(self, *args, **kwargs)

@@ -11,12 +11,9 @@ from whyidle.model.trial import Cell
 from whyidle.sweep.strategies.base import Machine, Search, Swept, measured
 
 START: Final = 8  # samples, where nobody says (judgement: fits nearly everywhere)
-WORTH: Final = (
-    0.05  # more throughput per doubling; below it a larger batch buys little and may learn otherwise (judgement)
-)
-FULL: Final = (
-    0.85  # of the device's memory: at 85 to 90% the allocator begins to free and search (tb_plugin warns at 90%)
-)
+# More throughput per doubling: below it a larger batch buys little, and may learn otherwise (judgement).
+WORTH: Final = 0.05
+FULL: Final = 0.85  # of the device's memory: twice the batch does not fit; kineto's tb_plugin warns at 90%
 MOST: Final = 20  # cells: a million times the first
 
 
@@ -65,9 +62,7 @@ class Batch(Search):
                 f"({gained.low:+.1%} to {gained.high:+.1%}): below +{WORTH:.0%} it is not doubled again."
             )
         if _full(tried[works]):
-            return (
-                f"At {works} the device's memory is {_memory_share(tried[works]):.0%} full: twice that would not fit."
-            )
+            return f"At {works} the device's memory is {_memory_share(tried[works]):.0%} full: twice that does not fit."
         if self._double(works) is None:
             return f"{works} is the largest value that was given."
         return f"{works} is the largest that was tried."
