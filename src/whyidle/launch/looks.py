@@ -19,7 +19,9 @@ class Looks:
     trace_ranks: str = "0"  # or "all"
     syncs: int = 3  # steps in which synchronisations are looked for
     workers: bool = False  # stacks of the DataLoader's workers
+    losses: bool = False  # the loss of each backward pass
     set: Mapping[str, Value] = field(default_factory=dict)  # what is not as the script has it; see launch.settings
+    loader_trial: Mapping[str, object] | None = None  # `whyidle loader`: how the training's loader is measured
 
     def json(self) -> str:
         """Return them as text."""

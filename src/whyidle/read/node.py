@@ -20,7 +20,7 @@ from whyidle.read.typed import WRONG, Float, Int, each, file_as
 
 OURS: Final = re.compile(
     r"node\.json|report\.json|errors\.txt|gpu\.csv|host\.csv|processes\.csv"
-    r"|(?P<id>\d+-\d+)\.(?:ring|events|events\.tail\.[01]|facts\.json|worker-\d+-(?:\d+|main)\.json)"
+    r"|(?P<id>\d+-\d+)\.(?:ring|events|events\.tail\.[01]|facts\.json|loader\.json|worker-\d+-(?:\d+|main)\.json)"
 )
 TEMPORARY: Final = re.compile(r".*\.(?:tmp|part|new)(?:[-.]?\w+)?")  # what is about to replace a file
 MOST_RANK: Final = 1 << 24
