@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-PATTERNS = ("*.facts.json", "*.worker-*-*.json", "trace-*.json.gz", "errors.txt")
+PATTERNS = ("*.facts.json", "*.worker-*-*.json", "*.loader.json", "trace-*.json.gz", "errors.txt")
 
 Look = tuple[int, int]
 

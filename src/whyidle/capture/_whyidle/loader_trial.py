@@ -1,0 +1,356 @@
+"""`whyidle loader`, inside the training process: its loader is measured alone, then the training without its loader.
+
+When the training's DataLoader is first iterated, forked children measure loaders like it, one child for each number of
+workers, while the training waits. Then the training goes on: some batches as it is, then as many in which a few
+batches that it had are handed out again and again. What a step takes then is what it takes without loading. Then the
+process ends at once, so that nothing that the script does at its end (saving a model) is done.
+
+ID.loader.json has the results; it is written anew after each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import Any
+
+from _whyidle import facts, hooks, optimizer, place, record, settings
+from _whyidle import loader as loaders
+
+EVALUATION = re.compile(
+    r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|predict|infer|inference)(_|$)"
+)
+KEPT = 4  # batches that are handed out again and again
+WARM_UP = 3  # batches of each part that do not count, beside those that workers made ahead
+LEAST = 5  # batches of a part, however long they take
+MOST_LISTED = 64  # loaders
+NAMES = {"now": "as it is", "cached": "with batches that it had"}
+
+_trial: Trial | None = None
+
+
+def install(module: Any) -> None:
+    """Hook the iterators of torch, below the hooks of `loader`, or the loader of torchdata."""
+    global _trial
+    chosen = record.options().get("loader_trial")
+    if not isinstance(chosen, dict) or record._is_worker():
+        return
+    if _trial is None:
+        _trial = Trial(chosen)
+        optimizer.after_making(_trial.optimizer_made)
+        facts.at_end(_trial.script_ended)
+    if module.__name__ == "torch":
+        dataloader = sys.modules["torch.utils.data.dataloader"]
+        _hook_iter(dataloader.DataLoader, _trial)
+        _hook_next(dataloader._BaseDataLoaderIter, _trial)
+    elif "__iter__" in vars(module.StatefulDataLoader):
+        _hook_iter(module.StatefulDataLoader, _trial)
+
+
+def _hook_iter(kind: Any, trial: Trial) -> None:
+    original = kind.__iter__
+
+    def __iter__(self: Any) -> Any:
+        trial.iterates(self, sys._getframe(1))
+        return original(self)
+
+    hooks.replace_same(kind, "__iter__", __iter__)
+
+
+def _hook_next(kind: Any, trial: Trial) -> None:
+    original = kind.__next__
+
+    def __next__(self: Any) -> Any:
+        return trial.next(self, original)
+
+    hooks.replace_same(kind, "__next__", __next__)
+
+
+class Part:
+    """Steps of the training: the times from one batch to the next."""
+
+    def __init__(self, warm_up: int) -> None:
+        self.warm_up = warm_up
+        self.given = 0
+        self.times: list[float] = []  # s
+        self.optimizer_steps = 0
+        self._began = monotonic()
+        self._last: float | None = None
+
+    def took(self, synchronize: Any) -> None:
+        """A batch is handed out."""
+        self.given += 1
+        if self.given <= self.warm_up:
+            return
+        if self.given == self.warm_up + 1:  # what a GPU has still to do of the warm-up counts for the warm-up
+            synchronize()
+            self._began = monotonic()
+            self.optimizer_steps = hooks.steps
+        now = perf_counter()
+        if self._last is not None:
+            self.times.append(now - self._last)
+        self._last = now
+
+    def interrupted(self) -> None:
+        """Leave out the step that is under way: something else happens in it."""
+        self._last = None
+
+    def is_over(self, steps: int, seconds: float) -> bool:
+        """Return whether it has as many steps as were asked for, or as many as are enough after that time."""
+        count = len(self.times)
+        return count >= steps or (count >= min(LEAST, steps) and monotonic() - self._began >= seconds)
+
+    def content(self, synchronize: Any) -> dict[str, Any]:
+        """Return what ID.loader.json says of it; waits for the GPU, whose work belongs to these steps."""
+        import statistics
+
+        waiting = perf_counter()
+        synchronize()
+        left = perf_counter() - waiting
+        return {
+            "steps": len(self.times),
+            "mean_s": (sum(self.times) + left) / len(self.times) if self.times else None,
+            "median_s": statistics.median(self.times) if self.times else None,
+            "optimizer_steps": hooks.steps - self.optimizer_steps,
+        }
+
+
+class Trial:
+    """What is tried in this process, and what came of it."""
+
+    def __init__(self, chosen: dict[str, Any]) -> None:
+        from _whyidle import loader_child  # other jobs need not have it
+
+        self._wanted = chosen.get("loader")
+        self._plan = loader_child.Plan(chosen)
+        self._room = loader_child.room
+        self._steps = int(chosen.get("steps") or 0)  # 0: the training is not tried
+        self._seconds = float(chosen.get("train_seconds") or 60.0)
+        self._pid = os.getpid()
+        self._optimizers = 0
+        self._number: int | None = None  # of the loader that is tried
+        self._loader: Any = None
+        self._listed: dict[int, dict[str, Any]] = {}
+        self._content: dict[str, Any] = {"version": 1, "pid": self._pid, "state": "looking", "why": ""}
+        self._part: Part | None = None
+        self._name = ""  # of the part
+        self._kept: list[Any] = []
+        self._peer: Peer | None = None  # this is another rank than the one that tries
+        self._done: dict[str, Any] = {}
+
+    def optimizer_made(self) -> None:
+        """Training is about to begin."""
+        self._optimizers += 1
+
+    def iterates(self, loader: Any, frame: Any) -> None:
+        """Try a loader of which an epoch begins, if it is the training's; the first time only."""
+        if os.getpid() != self._pid or hooks.is_compiling() or record._is_worker():
+            return
+        number = loaders.number_of(loader, frame)
+        if self._part is not None:
+            self._part.interrupted()
+        if self._number is not None or self._peer is not None:
+            return
+        if record._ranks()[0] not in (None, 0):
+            self._peer = Peer()
+            return
+        try:
+            why = self._not_this(number, frame)
+            self._list(loader, number, why)
+            if not why:
+                self._number = number
+                self._loader = loader
+                self._try(loader)
+        except Exception as error:
+            self._content.update(state="failed", why="%s: %s" % (type(error).__name__, error))
+            record.note_error("trying the loader")
+            self._write()
+            self._leave()
+
+    def _not_this(self, number: int, frame: Any) -> str:
+        """Return why a loader is not taken for the training's; empty if it is."""
+        if self._wanted is not None:
+            return "" if number == self._wanted else "another one was asked for"
+        if not sys.modules["torch"].is_grad_enabled():
+            return "gradients are off, as in an evaluation"
+        user = place.of_user(frame)
+        while frame is not None:
+            if EVALUATION.search(frame.f_code.co_name):
+                return "it is iterated in %s()" % frame.f_code.co_name
+            if frame is user:
+                break
+            frame = frame.f_back
+        return "" if self._optimizers else "there is no optimizer yet"
+
+    def _list(self, loader: Any, number: int, why: str) -> None:
+        if number not in self._listed and len(self._listed) < MOST_LISTED:
+            where = settings._made.get(loader) or place.caller()
+            self._listed[number] = {"loader": number, **settings.arguments(loader, where), "skipped": why}
+            self._write()
+
+    def _try(self, loader: Any) -> None:
+        """Measure a loader alone; the training follows."""
+        cuda = sys.modules["torch"].cuda
+        self._content.update(
+            state="measuring",
+            loader=self._number,
+            cuda_initialized=bool(cuda.is_initialized()),
+            local_ranks=int(os.environ.get("LOCAL_WORLD_SIZE") or 1),
+            **self._room(),
+        )
+        self._plan.run(loader, self._show)
+        if not self._steps:
+            self._content["state"] = "done"
+            self._write()
+            self._leave()
+        self._content["state"] = "training"
+        self._write()
+        self._begin("now")
+
+    def _show(self, found: dict[str, Any]) -> None:
+        """Write down what was found so far."""
+        self._content.update(found)
+        self._write()
+
+    def _begin(self, name: str) -> None:
+        ahead = 0
+        if name == "now":
+            ahead = (self._loader.num_workers or 0) * (self._loader.prefetch_factor or 0)
+        self._name, self._part = name, Part(WARM_UP + ahead)
+        if name == "cached" and record._ranks()[1] not in (None, 1):
+            facts.replace(_marker(), {"loader": self._number})
+
+    def next(self, iterator: Any, original: Any) -> Any:
+        """Return the next batch of an iterator: its own, or one that the training had."""
+        part = self._part
+        if self._peer is not None and os.getpid() == self._pid:
+            return self._peer.next(iterator, original)
+        if part is None or getattr(iterator, "_whyidle", (None,))[0] != self._number or os.getpid() != self._pid:
+            return original(iterator)
+        if self._name == "cached":
+            batch = again(self._kept[part.given % len(self._kept)])
+        else:
+            batch = original(iterator)
+            self._kept = [*self._kept, again(batch)][-KEPT:]
+        part.took(self._synchronize)
+        if part.is_over(self._steps, self._seconds):
+            self._end(part)
+        return batch
+
+    def _end(self, part: Part) -> None:
+        self._done[self._name] = part.content(self._synchronize)
+        self._content["training"] = {"now": None, "cached": None, **self._done}
+        if self._name == "now":
+            self._begin("cached")
+            self._write()
+            return
+        self._content["state"] = "done"
+        self._write()
+        self._leave()
+
+    def script_ended(self) -> None:
+        """The script ended before we ended it: write down what there is."""
+        if os.getpid() != self._pid or self._content["state"] in ("done", "failed"):
+            return
+        if self._peer is not None or (not self._listed and record._is_child()):
+            return  # another rank tries, or a child that did not train
+        why = "the script ended by itself before a DataLoader of a training was iterated"
+        if self._number is not None:
+            steps = len(self._part.times) if self._part is not None else 0
+            if self._part is not None and steps >= LEAST:
+                self._done[self._name] = self._part.content(lambda: None)
+                self._content["training"] = {"now": None, "cached": None, **self._done}
+            why = "the script ended by itself after %d steps %s" % (steps, NAMES.get(self._name, ""))
+        self._content.update(state="ended", why=why)
+        self._write()
+
+    def _synchronize(self) -> None:
+        """Wait for the GPU, where the process uses one."""
+        cuda = sys.modules["torch"].cuda
+        if cuda.is_initialized():
+            cuda.synchronize()
+
+    def _write(self) -> None:
+        self._content["loaders"] = [self._listed[number] for number in sorted(self._listed)]
+        try:
+            facts.replace(Path(record.folder(), record.identity() + ".loader.json"), self._content)
+        except OSError:  # a full disk
+            record.note_error("what the loader gives")
+
+    def _leave(self) -> None:
+        """End the process: neither what follows in the script nor what it registered for its end is run."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+        for iterator in _with_workers():
+            iterator._shutdown_workers()
+        try:
+            _marker().unlink()
+        except OSError:  # there is none
+            pass
+        os._exit(0)
+
+
+class Peer:
+    """Another rank of the job: it takes batches that it had while rank 0 does, since ranks wait for each other.
+
+    Ranks of other machines do not see the marker, and load as ever.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, list[Any]] = {}  # by loader
+        self._given = 0
+
+    def next(self, iterator: Any, original: Any) -> Any:
+        """Return the next batch of an iterator."""
+        number = int(getattr(iterator, "_whyidle", (loaders.LAST,))[0])
+        kept = self._kept.get(number, [])
+        if kept and self._is_cached(number):
+            self._given += 1
+            return again(kept[self._given % len(kept)])
+        batch = original(iterator)
+        self._kept[number] = [*kept, again(batch)][-KEPT:]
+        return batch
+
+    def _is_cached(self, number: int) -> bool:
+        try:
+            return bool(json.loads(_marker().read_text(encoding="utf-8"))["loader"] == number)
+        except (OSError, ValueError, KeyError):
+            return False
+
+
+def _marker() -> Path:
+    """Return the file that is there while rank 0 has batches that it had."""
+    return Path(record.folder(), "loader.cached")
+
+
+def again(batch: Any) -> Any:
+    """Return a batch whose containers are its own, so that a training which takes entries out has them next time."""
+    kind = type(batch)
+    if kind is dict:
+        return {key: again(value) for key, value in batch.items()}
+    if kind is list:
+        return [again(value) for value in batch]
+    if kind is tuple:
+        return tuple(again(value) for value in batch)
+    if hasattr(batch, "data") and hasattr(batch, "keys") and type(getattr(batch, "data", None)) is dict:
+        import copy
+
+        one = copy.copy(batch)  # what tokenizers of Hugging Face give
+        one.data = again(batch.data)
+        return one
+    return batch
+
+
+def _with_workers() -> list[Any]:
+    """Return the iterators of this process that have workers."""
+    import gc
+
+    kind = sys.modules["torch.utils.data.dataloader"]._MultiProcessingDataLoaderIter
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]

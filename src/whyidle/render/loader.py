@@ -1,0 +1,207 @@
+"""The report of `whyidle loader`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from whyidle._version import __version__
+from whyidle.model.loader_trial import Expected, LoaderTrial, Pass, Point, Tried
+from whyidle.render.base import Look
+from whyidle.render.json import SCHEMA_VERSION, dumps
+from whyidle.render.lines import hang
+from whyidle.render.words import change, clean, duration, percent, plural, rate, shorten, size
+
+LABEL = 10  # columns, of what stands before a line
+READ = 4096  # bytes in a pass: less is no reading of data
+
+
+def loader_json(tried: Tried) -> str:
+    """Return everything that was measured, what follows, and the paces and gains that follow from that."""
+    trial = tried.trial
+    return dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "whyidle": __version__,
+            "command": tried.command,
+            "folder": tried.folder,
+            "cpus": tried.cpus,
+            "memory_bytes": tried.memory_bytes,
+            "advice": {**_fields(tried.advice), "speedup_at_most": tried.advice.speedup_at_most},
+            "points": [
+                {**_fields(one), "batches_per_s": one.batches_per_s, "cpus_busy": one.cpus_busy} for one in trial.points
+            ],
+            "storage": trial.storage,
+            "training": {"now": trial.now, "cached": trial.cached},
+            "loader": trial.tried,
+            "loaders": trial.loaders,
+            "state": trial.state,
+            "cuda": trial.cuda,
+            "local_ranks": trial.local_ranks,
+            "available_memory_bytes": trial.available_memory_bytes,
+            "free_shared_memory_bytes": trial.free_shared_memory_bytes,
+        }
+    )
+
+
+def _fields(thing: object) -> dict[str, object]:
+    return {name: getattr(thing, name) for name in thing.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def loader_text(tried: Tried, look: Look) -> str:
+    """Return the report for a person: the answer, the table behind it, storage, and what to change besides."""
+    lines = ["", *_beside("", tried.advice.message, look, 0), *_beside("", _subject(tried), look, 0), ""]
+    lines += _settings(tried, look)
+    lines += _table(tried, look)
+    lines += [""]
+    lines += _rest(tried, look)
+    text = "\n".join(line.rstrip() for line in lines) + "\n"
+    return text if look.unicode else text.translate(ASCII)
+
+
+ASCII = str.maketrans({"→": "-", "µ": "u", "…": "~", "\N{NO-BREAK SPACE}": " "})
+
+
+def _subject(tried: Tried) -> str:
+    one = tried.trial.tried
+    cpus = "" if tried.cpus is None else f", {tried.cpus:g} CPUs"
+    if one is None:
+        return f"{tried.folder}{cpus}"
+    data = one.dataset.rpartition(".")[2] or "a data set"
+    batch = "" if one.batch_size is None else f", batches of {one.batch_size:,}"
+    return f"DataLoader of {data} at {one.where or 'an unknown place'}{batch}, num_workers={one.num_workers}{cpus}"
+
+
+def _settings(tried: Tried, look: Look) -> Iterator[str]:
+    advice = tried.advice
+    for index, one in enumerate(advice.settings):
+        text = f"{one.name}={one.then}  (now {one.now}): {one.why}"
+        yield from _beside("change" if not index else "", text, look)
+    if advice.why:
+        yield from _beside("why", advice.why[:1].upper() + advice.why[1:] + ".", look)
+    for index, text in enumerate(advice.other):
+        yield from _beside("also" if not index else "", text, look)
+    if advice.step_now_s is not None and advice.ceiling_s is not None:
+        most = advice.speedup_at_most or 1.0
+        text = f"without loading {change(advice.step_now_s, advice.ceiling_s)} a step, {most:.3g}x"
+        if advice.step_then_s is not None and advice.step_then_s < advice.step_now_s:
+            text = f"{change(advice.step_now_s, advice.step_then_s)} a step expected; at most, {text}"
+        yield from _beside("worth", text, look)
+    yield ""
+
+
+def _beside(label: str, text: str, look: Look, room: int = LABEL) -> Iterator[str]:
+    head = Text(f"  {label:<{room}}")
+    yield from (line.plain for line in hang(head, Text(clean(text)), look.width, room + 2))
+
+
+def _table(tried: Tried, look: Look) -> Iterator[str]:
+    trial = tried.trial
+    steps = {(one.workers, one.prefetch): one for one in tried.advice.expected}
+    yield (
+        f"  {'workers':>7} {'prefetch':>8} {'batches/s':>9} {'start':>8} {'a batch':>8} {'CPUs':>5} {'memory':>8} "
+        f"{'step':>8}"
+    )
+    for point in sorted(trial.points, key=lambda one: (one.workers, one.prefetch)):
+        row = _row(point, steps.get((point.workers, point.prefetch)), _mark(tried, point))
+        yield row if point.batches_per_s is not None else shorten(row, look.width)
+
+
+def _mark(tried: Tried, point: Point) -> str:
+    """Return what is to be said of a row: it is how the loader is set now, or what is advised."""
+    one = tried.trial.tried
+    own = 2 if one is None else one.prefetch_factor or 2
+    if one is not None and point.workers == one.num_workers and (not point.workers or point.prefetch == own):
+        return "  now"
+    told = {setting.name: setting.then for setting in tried.advice.settings}
+    prefetch = told.get("prefetch_factor", "2")
+    if told.get("num_workers") != str(point.workers):
+        return ""
+    if prefetch == str(point.prefetch) or not point.workers:
+        return "  advised"
+    measured = {(other.workers, str(other.prefetch)) for other in tried.trial.points}
+    return "" if (point.workers, prefetch) in measured else f"  advised, prefetch {prefetch}"
+
+
+def _row(point: Point, expected: Expected | None, mark: str) -> str:
+    prefetch = str(point.prefetch) if point.workers else ""
+    head = f"  {point.workers:>7} {prefetch:>8}"
+    if point.batches_per_s is None:
+        return f"{head} {point.status:>9} {clean(point.why)}{mark}"
+    fetch = sum(point.fetch_s) / len(point.fetch_s) if point.fetch_s else None
+    memory = None if point.memory_bytes is None else point.workers * point.memory_bytes
+    busy = "" if point.cpus_busy is None else f"{point.cpus_busy:.1f}"
+    return (
+        f"{head} {rate(point.batches_per_s):>9} {_time(point.first_batch_s):>8} {_time(fetch):>8} {busy:>5} "
+        f"{'' if memory is None else size(memory):>8} {_time(expected.step_s if expected else None):>8}{mark}"
+    )
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else duration(seconds)
+
+
+def _rest(tried: Tried, look: Look) -> Iterator[str]:
+    trial = tried.trial
+    yield from _beside("training", _training(trial), look)
+    yield from _beside("storage", _storage(trial), look)
+    memory = _memory(trial)
+    if memory:
+        yield from _beside("memory", memory, look)
+    for index, text in enumerate(tried.advice.warnings):
+        yield from _beside("note" if not index else "", text, look)
+    skipped = [one for one in trial.loaders if one.skipped]
+    for index, one in enumerate(skipped[:4]):
+        text = f"--loader {one.loader}: {one.where}, {one.dataset.rpartition('.')[2]}: {one.skipped}"
+        yield from _beside("not tried" if not index else "", text, look)
+    yield from _beside("evidence", tried.folder, look)
+
+
+def _training(trial: LoaderTrial) -> str:
+    if trial.now is None:
+        return "not measured"
+    now = f"{duration(trial.now.mean_s)} a step as it is (median {duration(trial.now.median_s)})"
+    if trial.cached is None:
+        return f"{now}; not measured without loading"
+    return (
+        f"{now}, {duration(trial.cached.mean_s)} without loading (median {duration(trial.cached.median_s)}); "
+        f"{plural(trial.now.steps, 'step')} and {plural(trial.cached.steps, 'step')}"
+    )
+
+
+def _storage(trial: LoaderTrial) -> str:
+    storage = trial.storage
+    if storage is None or storage.warm is None:
+        return f"not measured{': ' + storage.why if storage is not None and storage.why else ''}"
+    if not storage.files and not any(one and one.disk_bytes for one in (storage.first, storage.cold)):
+        return "unknown: it opens no file that whyidle sees"
+    parts = [f"{plural(storage.files, 'file')} seen"]
+    if storage.files_bytes:
+        parts[0] += f" of {size(storage.files_bytes)}"
+    read = storage.warm.read_bytes or 0
+    if read >= READ and storage.warm.batches:
+        parts.append(f"{size(read / storage.warm.batches)} a batch")
+    for name, one in (("as found", storage.first), ("cold", storage.cold), ("warm", storage.warm)):
+        if one is not None and one.batch_s:
+            parts.append(f"{name} {_pace(one)}")
+    return "; ".join(parts)
+
+
+def _pace(one: Pass) -> str:
+    if not one.seconds:
+        return "unknown"
+    if one.read_bytes is None or one.read_bytes < READ:
+        return f"{rate(one.batches / one.seconds)} batches/s"
+    disk = ""
+    if one.disk_bytes is not None:
+        disk = f", {percent(min(one.disk_bytes / one.read_bytes, 1.0))} from storage"
+    return f"{rate(one.batches / one.seconds)} batches/s ({one.read_bytes / one.seconds / 1e6:.3g} MB/s{disk})"
+
+
+def _memory(trial: LoaderTrial) -> str:
+    largest = max((point.memory_bytes or 0 for point in trial.points), default=0)
+    if not largest:
+        return ""
+    free = trial.available_memory_bytes
+    return f"a worker takes {size(largest)}" + ("" if free is None else f"; {size(free)} of the machine are free")

@@ -1,0 +1,63 @@
+"""What keeps a loader from being faster with more workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Final
+
+from whyidle.model.loader_trial import Limit, Point
+
+GROWS: Final = 1.10  # more workers give so much more, or they do not help (judgement)
+FULL: Final = 0.85  # of the CPUs (method: above 90% there is nothing left; a measure of seconds varies by 5%)
+CROWDED: Final = 0.3  # of the time in which a process wants a CPU it has none (judgement): others want it, too
+WAITS: Final = 0.5  # of a batch's time that is no computing: then it waits, for storage or for a lock
+
+
+def limit_of(points: Sequence[Point], ceiling: float | None, cpus: float | None) -> Limit | None:
+    """Return what limits the loader; None where it keeps up with the training, or too little is known.
+
+    Args:
+        points: that gave batches.
+        ceiling: what the training takes for a batch without loading, s; None is not known.
+        cpus: of this rank.
+    """
+    by_workers: dict[int, Point] = {}
+    for point in points:
+        known = by_workers.get(point.workers)
+        if known is None or _pace(point) > _pace(known):
+            by_workers[point.workers] = point
+    best = max(by_workers.values(), key=_pace)
+    if ceiling is not None and 1 / _pace(best) <= ceiling:
+        return None
+    busy = best.cpus_busy
+    if (cpus is not None and busy is not None and busy >= FULL * cpus) or delayed_share(best) >= CROWDED:
+        return "cpu"
+    most = max(by_workers.values(), key=lambda point: point.workers)
+    fewer = [point for point in by_workers.values() if point.workers <= most.workers / 2]
+    if not most.workers or not fewer:
+        return None
+    if _pace(most) >= GROWS * max(map(_pace, fewer)):
+        return "more"
+    share = cpu_share(min(points, key=lambda point: point.workers))
+    return "storage" if share is not None and share < WAITS else "unknown"
+
+
+def cpu_share(point: Point) -> float | None:
+    """Return the part of a batch's time that is computing, or waiting for a CPU to compute on; None: not measured.
+
+    Above 1 with several threads.
+    """
+    if point.cpu_s is None or not point.batches or not point.fetch_s or fmean(point.fetch_s) <= 0:
+        return None
+    return (point.cpu_s + (point.run_delay_s or 0.0)) / point.batches / fmean(point.fetch_s)
+
+
+def delayed_share(point: Point) -> float:
+    """Return the part of the time in which whoever makes batches wanted a CPU that it had none; 0 if not measured."""
+    wanted = (point.cpu_s or 0.0) + (point.run_delay_s or 0.0)
+    return (point.run_delay_s or 0.0) / wanted if wanted > 0 else 0.0
+
+
+def _pace(point: Point) -> float:
+    return point.batches_per_s or 0.0

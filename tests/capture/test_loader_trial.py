@@ -1,0 +1,161 @@
+"""A training's loader is tried in forked children: what they find, and that the training is what it would have been."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.injecting import bare_environment, environment, python
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whyidle loader measures on Linux only")
+JOBS = Path(__file__).with_name("loader_jobs.py")
+SHORT: dict[str, Any] = {"workers": [0, 1], "seconds": 0.1, "steps": 6, "train_seconds": 20}
+
+
+def trial(what: str, here: Path, **changes: Any) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    """Run a job whose loader is tried; return what was found."""
+    folder = here / "out"
+    folder.mkdir()
+    env = environment(folder, trace=False, syncs=0, loader_trial={**SHORT, **changes})
+    ran = python(JOBS, what, env=env, cwd=here)
+    assert not (folder / "errors.txt").exists(), (folder / "errors.txt").read_text()
+    (file,) = folder.glob("*.loader.json")
+    return json.loads(file.read_text()), ran
+
+
+def batches(ran: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in ran.stdout.splitlines() if line.startswith("[")]
+
+
+def points(found: dict[str, Any]) -> dict[tuple[int, int], dict[str, Any]]:
+    return {(point["workers"], point["prefetch"]): point for point in found["points"]}
+
+
+def test_the_training_is_measured_as_it_is_and_without_loading(tmp_path: Path) -> None:
+    found, ran = trial("slow", tmp_path)
+    assert (found["state"], ran.returncode) == ("done", 0)
+    assert "saved" not in ran.stdout  # what follows the training is not done
+    now, cached = found["training"]["now"], found["training"]["cached"]
+    assert now["steps"] == cached["steps"] == 6
+    assert now["optimizer_steps"] == 6
+    assert now["median_s"] > 4 * 0.004 > cached["median_s"]
+    none, one = points(found)[0, 2], points(found)[1, 2]
+    assert none["status"] == one["status"] == "ok"
+    assert min(none["fetch_s"] + one["fetch_s"]) > 4 * 0.004
+    assert (none["batch_samples"], none["batch_bytes"], none["memory_bytes"]) == (4, 16, None)
+    assert one["memory_bytes"] > 1 << 20
+    assert found["storage"]["files"] == 0
+
+
+@pytest.mark.parametrize("what", ["shuffled", "workers", "lines"])
+def test_the_training_has_the_data_that_it_would_have_had(what: str, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("".join(f"{number}\n" for number in range(64)))
+    bare = python(JOBS, what, env=bare_environment(), cwd=tmp_path)
+    found, ran = trial(what, tmp_path, workers=[0, 1, 2], steps=6)
+    assert found["state"] in {"done", "ended"}
+    steps = 3 + 6 + 1 + (2 if what == "workers" else 0)  # warm-up, and what was made ahead counts as such
+    assert batches(ran)[:steps] == batches(bare)[:steps]
+    assert len(batches(ran)) >= steps
+
+
+def test_a_loader_that_fails_with_workers_is_a_result(tmp_path: Path) -> None:
+    found, _ = trial("alone", tmp_path)
+    assert points(found)[0, 2]["status"] == "ok"
+    assert points(found)[1, 2]["status"] == "failed"
+    assert points(found)[1, 2]["why"] == "RuntimeError: no database in workers"
+    assert found["training"]["cached"] is not None
+
+
+def test_a_worker_that_dies_is_a_result(tmp_path: Path) -> None:
+    found, _ = trial("dies", tmp_path)
+    assert points(found)[1, 2]["status"] == "failed"
+    assert re.search(r"DataLoader worker .*exited unexpectedly", points(found)[1, 2]["why"])
+
+
+def test_a_loader_that_hangs_is_a_result(tmp_path: Path) -> None:
+    found, _ = trial("hangs", tmp_path, limit_s=2)
+    assert points(found)[1, 2]["status"] == "timed out"
+    assert found["training"]["cached"] is not None
+
+
+def test_spawned_workers_and_a_function_that_cannot_be_sent(tmp_path: Path) -> None:
+    found, ran = trial("spawned", tmp_path, workers=[1])
+    assert points(found)[1, 2]["status"] == "ok"
+    assert points(found)[1, 2]["fetch_s"] == []  # nobody could tell it where to write them
+    assert ran.returncode == 0
+
+
+def test_batches_from_which_the_training_takes_entries_are_handed_out_again(tmp_path: Path) -> None:
+    found, ran = trial("mutated", tmp_path)
+    assert found["state"] == "done", ran.stderr
+    given = batches(ran)
+    assert len(given) == (3 + 6) + 1 + (3 + 6)  # the last of each part ends the process before it trains on it
+    assert set(given[10:]) <= set(given[6:10])
+
+
+def test_files_are_seen_and_read_again(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(40):
+        (tmp_path / "data" / f"{number}.bin").write_bytes(bytes(5000))
+    found, _ = trial("files", tmp_path, cold=True)
+    storage = found["storage"]
+    assert (storage["files"], storage["opened"], storage["files_bytes"]) == (40, 40, 200_000)
+    assert storage["cold"]["dropped"] == 40
+    for name in ("first", "cold", "warm"):
+        assert storage[name]["batches"] == 10
+        assert 200_000 <= storage[name]["read_bytes"] < 250_000
+
+
+def test_evaluations_are_not_taken_for_the_training(tmp_path: Path) -> None:
+    found, ran = trial("evaluated", tmp_path)
+    assert ran.returncode == 0
+    assert found["state"] == "ended"
+    assert [one["skipped"] for one in found["loaders"]] == [
+        "it is iterated in evaluate()",
+        "gradients are off, as in an evaluation",
+    ]
+
+
+def test_the_second_loader_is_the_trainings(tmp_path: Path) -> None:
+    found, _ = trial("two", tmp_path)
+    assert (found["loader"], found["loaders"][1]["batch_size"]) == (1, 8)
+
+
+def test_a_loader_can_be_asked_for(tmp_path: Path) -> None:
+    found, ran = trial("two", tmp_path, loader=0, steps=0)
+    assert (found["loader"], found["state"]) == (0, "done")
+    assert found["loaders"][0]["batch_size"] == 2
+    assert batches(ran) == []  # the training is not tried
+
+
+def test_a_script_that_ends_by_itself_says_so(tmp_path: Path) -> None:
+    found, ran = trial("plain", tmp_path, steps=1000)
+    assert found["state"] == "ended"
+    assert re.fullmatch(r"the script ended by itself after \d+ steps as it is", found["why"])
+    assert "saved" in ran.stdout
+    assert found["training"]["now"]["steps"] == 12  # 16 batches: 3 to warm up, 1 to begin from
+
+
+def test_nothing_is_left_in_shared_memory(tmp_path: Path) -> None:
+    before = {path.name for path in Path("/dev/shm").glob("torch_*")}
+    trial("plain", tmp_path, workers=[1, 2], steps=0)
+    assert {path.name for path in Path("/dev/shm").glob("torch_*")} <= before
+
+
+def test_all_ranks_take_batches_that_they_had(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    env = environment(folder, trace=False, syncs=0, loader_trial={**SHORT, "workers": [0]})
+    python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", JOBS, "ranks", env=env, cwd=tmp_path)
+    told = [json.loads(path.read_text()) for path in folder.glob("*.loader.json")]
+    (found,) = (one for one in told if one["loaders"])  # of rank 0; the launcher iterates none
+    assert (found["state"], found["local_ranks"]) == ("done", 2)
+    now, cached = found["training"]["now"], found["training"]["cached"]
+    assert now["median_s"] > 4 * 0.004 > cached["median_s"]  # it is the other rank that waits for data
+    assert not (folder / "loader.cached").exists()
