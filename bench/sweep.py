@@ -34,6 +34,7 @@ GOOD = 0.95  # of the grid's best throughput
 NEAR = 0.02  # a cell that is so much slower than the best is not told from it
 NOISE = 0.01  # sd of a measured mean step, between runs
 HELD_OUT = 1000  # seeds from here on were not looked at while thresholds were chosen
+ROOM = 0.9  # of the memory: a batch size that fills more of it is none to recommend
 PROBES = 4
 LARGER = 4  # value, up to which a job is easy: a guess of 4 workers does
 
@@ -209,7 +210,9 @@ def of_batch(seed: int) -> list[Score]:
         )  # fmt: skip
 
     path = [start * 2**k for k in range(15)]
-    all_sizes = [size for k in path for size in (k, k * 3 // 2) if size <= path[-1] and model + each * size <= has]
+    all_sizes = [
+        size for k in path for size in (k, k * 3 // 2) if size <= path[-1] and model + each * size <= ROOM * has
+    ]
     if not all_sizes:
         return []
     cells = searched(strategy("batch", (parameter("batch_size", str(start)),), Machine()), measure, "batch_size")
