@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyidle.cost import bill, price, what_if
+from whyidle.cost import bill, price
 from whyidle.errors import WhyIdleError
+from whyidle.model.arithmetic import amdahl
 from whyidle.model.finding import (
     Applied,
     Asked,
     DeviceBusy,
     Estimate,
+    EvidenceFile,
     Finding,
     Fix,
     GpuCount,
@@ -53,12 +56,19 @@ def test_idle_and_busy_are_all(count: int, usd: float, time: float, busy: float)
 
 @given(gpus, prices, hours, shares, st.lists(shares, max_size=5))
 def test_busier_is_cheaper(count: int, usd: float, time: float, busy: float, targets: list[float]) -> None:
-    rows = what_if(count, usd, time, busy, targets)
+    rows = bill(count, usd, time, busy, targets).table
     assert [row.busy for row in rows] == sorted(target for target in targets if target > busy)
     costs = [count * usd * time, *(row.usd for row in rows)]
     assert costs == sorted(costs, reverse=True)
     for row in rows:  # the work stays the same
         assert row.hours * row.busy == pytest.approx(time * busy)
+
+
+@given(gpus, prices, hours, shares)
+def test_the_most_that_idle_time_can_bring_is_amdahls(count: int, usd: float, time: float, busy: float) -> None:
+    for row in bill(count, usd, time, busy, (1.0,)).table:
+        assert row.idle_usd == 0
+        assert time / row.hours == pytest.approx(amdahl(1 - busy, math.inf)) == pytest.approx(1 / busy)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +120,70 @@ def test_the_list_price_says_where_it_comes_from() -> None:
     assert cost.usd_per_gpu_hour == pytest.approx(55.04 / 8)
     assert cost.price_source == "H100 SXM: AWS p5.48xlarge, us-east-1, list price, June 2025"
     assert cost.total_usd is None
+
+
+@given(gpus, prices, hours, shares, st.floats(0.001, 1e9))
+def test_a_unit_of_work_costs_what_the_job_costs(
+    count: int, usd: float, time: float, busy: float, speed: float
+) -> None:
+    """Whatever the utilization: the units of the job times their price are its price."""
+    found = bill(count, usd, time, busy, samples_per_s=speed, tokens_per_s=speed)
+    millions = speed * 3600 * time / 1e6
+    for row in (found.today, *found.table):
+        assert row.usd_per_million_samples == row.usd_per_million_tokens
+        assert row.usd_per_million_tokens * millions == pytest.approx(row.usd)
+        assert row.idle_usd == pytest.approx(row.usd * (1 - row.busy))
+
+
+def working(ranks: int = 4, *, world_size: int | None = 4, idle: float | None = 0.5, **speeds: float) -> Report:
+    """Return a report on a job of which so many ranks were watched."""
+    report = seen(world_size=world_size, idle=idle)
+    evidence = tuple(EvidenceFile(f"{rank}", "whyidle run", rank) for rank in range(ranks))
+    return replace(report, run=replace(report.run, evidence=evidence), summary=replace(report.summary, **speeds))
+
+
+def test_a_million_samples_and_tokens() -> None:
+    """4 GPUs at $2.50 are $10 an hour, in which 3.6 million samples are done."""
+    cost = price(working(samples_per_s=1000.0, tokens_per_s=1e6), 2.50).summary.cost
+    assert cost is not None
+    assert cost.usd_per_million_samples == pytest.approx(10 / 3.6)
+    assert cost.usd_per_million_samples_busy == pytest.approx(5 / 3.6)
+    assert cost.usd_per_million_tokens == pytest.approx(0.01 / 3.6)
+    assert cost.usd_per_million_tokens_busy == pytest.approx(0.005 / 3.6)
+
+
+def test_ranks_that_were_not_watched_are_taken_to_be_like_the_others() -> None:
+    whole = price(working(4, samples_per_s=1000.0), 2.50).summary.cost
+    half = price(working(2, samples_per_s=500.0), 2.50).summary.cost
+    assert whole is not None
+    assert half is not None
+    assert half.usd_per_million_samples == pytest.approx(whole.usd_per_million_samples)
+    alone = price(working(1, world_size=None, samples_per_s=1000.0), 2.50, gpus=8).summary.cost
+    assert alone is not None
+    assert alone.usd_per_million_samples == pytest.approx(20 / 3.6)  # 8 rented, one process drives them
+
+
+def test_units_have_a_price_where_idle_time_was_not_measured() -> None:
+    report = price(working(idle=None, samples_per_s=1000.0), 2.50, hours=2)
+    cost = report.summary.cost
+    assert cost is not None
+    assert report.warnings == ()
+    assert (cost.idle_usd_per_hour, cost.idle_usd, cost.usd_per_million_samples_busy) == (None, None, None)
+    assert cost.total_usd == pytest.approx(20)
+    assert cost.usd_per_million_samples == pytest.approx(10 / 3.6)
+
+
+def test_a_job_without_a_gpu_has_no_price() -> None:
+    report = working(idle=None, samples_per_s=1000.0)
+    report = replace(report, run=replace(report.run, gpus=()))
+    assert price(report, 2.50).summary.cost is None
+
+
+def test_a_price_that_nobody_asked_about_warns_of_nothing() -> None:
+    assert price(seen(idle=None), 2.60, source="pyproject.toml") == seen(idle=None)
+    cost = price(seen(), 2.60, source="pyproject.toml").summary.cost
+    assert cost is not None
+    assert cost.price_source == "pyproject.toml"
 
 
 def worth(mean: float) -> Predicted:

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "whyidle"
 # Lowest first; what stands on one line does not know its neighbours. docs/architecture.md draws it.
 LAYERS = (
     ("_version", "errors", "discover"),
-    ("model",),
+    ("model", "project"),
     ("read", "fetch"),
     ("measure",),
     ("rules", "lint"),

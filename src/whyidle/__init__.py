@@ -5,6 +5,8 @@
     report = whyidle.diagnose(["runs/resnet50/"])
     print(whyidle.render(report))
 
+    print(whyidle.compare("runs/before/", "runs/after/").message)
+
 Names are imported when first used, so that `whyidle --version` and a program that only imports us stay quick.
 """
 
@@ -16,15 +18,17 @@ from typing import TYPE_CHECKING
 from whyidle._version import __version__
 
 if TYPE_CHECKING:
+    from whyidle.compare import compare as compare
     from whyidle.diagnosis import diagnose as diagnose
     from whyidle.launch.inside import watch_training as watch_training
     from whyidle.lint import lint as lint
     from whyidle.read import load as load
     from whyidle.render import render as render
 
-__all__ = ["__version__", "diagnose", "lint", "load", "render", "watch_training"]
+__all__ = ["__version__", "compare", "diagnose", "lint", "load", "render", "watch_training"]
 
 _HOME = {
+    "compare": "whyidle.compare",
     "diagnose": "whyidle.diagnosis",
     "lint": "whyidle.lint",
     "load": "whyidle.read",

@@ -8,14 +8,16 @@ Money is in US dollars.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from whyidle.errors import WhyIdleError
-from whyidle.model.finding import OWN_CODE, Applied, Asked, Cost, Finding, Predicted, Report, Summary
+from whyidle.model.arithmetic import usd_per_million_tokens
+from whyidle.model.finding import LOG, Applied, Asked, Cost, Finding, Predicted, Report
 from whyidle.model.hardware import ListPrice, list_price
 
 TARGETS = (0.6, 0.8, 0.95)
+YOURS = "your price"  # source of one that was given with the question
 SPLIT = "parts of a GPU (MIG)"
 
 
@@ -26,6 +28,9 @@ class CostRow:
     busy: float  # 0-1
     hours: float
     usd: float
+    idle_usd: float  # of it for waiting
+    usd_per_million_samples: float | None = None  # None: how fast the job is was not given
+    usd_per_million_tokens: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,13 @@ class Bill:
     total_usd: float
     idle_usd: float
     table: tuple[CostRow, ...]
+    samples_per_s: float | None = None  # today, of all GPUs
+    tokens_per_s: float | None = None
+
+    @property
+    def today(self) -> CostRow:
+        """Return the row of what is asked about."""
+        return _row(self.gpus, self.usd_per_gpu_hour, self.hours, self.busy, self.samples_per_s, self.tokens_per_s)
 
 
 def check(
@@ -47,6 +59,8 @@ def check(
     gpus: int | None = None,
     hours: float | None = None,
     busy: float | None = None,
+    samples_per_s: float | None = None,
+    tokens_per_s: float | None = None,
 ) -> None:
     """Refuse numbers that cannot be; None is not given.
 
@@ -62,12 +76,22 @@ def check(
     if busy is not None and not 0 < busy <= 1:
         hint = f"--busy {busy / 100:g}, or --busy {busy:g}%" if 1 < busy <= 100 else "--busy 0.40, or --busy 40%"
         raise WhyIdleError(f"the busy share is above 0 and at most 1, not {busy:g}", hint)
+    for name, number in (("samples", samples_per_s), ("tokens", tokens_per_s)):
+        if number is not None and not (math.isfinite(number) and number > 0):
+            raise WhyIdleError(f"{name} per second are more than 0, not {number:g}", f"--{name}-per-s 1000")
 
 
-def what_if(
-    gpus: int, usd_per_gpu_hour: float, hours: float, busy: float, targets: Iterable[float] = TARGETS
-) -> tuple[CostRow, ...]:
-    """Return what the same work takes and costs at each target utilization that is above today's.
+def bill(
+    gpus: int,
+    usd_per_gpu_hour: float,
+    hours: float,
+    busy: float,
+    targets: Iterable[float] = TARGETS,
+    *,
+    samples_per_s: float | None = None,
+    tokens_per_s: float | None = None,
+) -> Bill:
+    """Return what a job costs, what of it is waiting, and the same work at each target that is above today's.
 
     Args:
         gpus: GPUs rented.
@@ -75,26 +99,45 @@ def what_if(
         hours: what the job takes today.
         busy: share of that time in which the GPUs work, 0-1.
         targets: shares to compare with, 0-1.
+        samples_per_s: what all GPUs get through today, for the cost of a million of them.
+        tokens_per_s: the same.
+
+    Raises:
+        WhyIdleError: for numbers that cannot be, see `check`.
     """
+    speeds = (samples_per_s, tokens_per_s)
     check(usd_per_gpu_hour=usd_per_gpu_hour, gpus=gpus, hours=hours, busy=busy)
-    work_hours = hours * busy
+    check(samples_per_s=samples_per_s, tokens_per_s=tokens_per_s)
     rows = []
     for target in sorted(targets):
         check(busy=target)
-        if target > busy:
-            rows.append(CostRow(target, work_hours / target, gpus * usd_per_gpu_hour * work_hours / target))
-    return tuple(rows)
-
-
-def bill(gpus: int, usd_per_gpu_hour: float, hours: float, busy: float, targets: Iterable[float] = TARGETS) -> Bill:
-    """Return what a job costs, what of it is waiting, and the table of `what_if`; arguments as there."""
-    table = what_if(gpus, usd_per_gpu_hour, hours, busy, targets)
+        if target > busy:  # then it is done so many times faster
+            faster = (None if speed is None else speed * target / busy for speed in speeds)
+            rows.append(_row(gpus, usd_per_gpu_hour, hours * busy / target, target, *faster))
     total = gpus * usd_per_gpu_hour * hours
-    return Bill(gpus, usd_per_gpu_hour, hours, busy, total, total * (1 - busy), table)
+    return Bill(gpus, usd_per_gpu_hour, hours, busy, total, total * (1 - busy), tuple(rows), *speeds)
+
+
+def _row(
+    gpus: int,
+    usd_per_gpu_hour: float,
+    hours: float,
+    busy: float,
+    samples_per_s: float | None,
+    tokens_per_s: float | None,
+) -> CostRow:
+    usd = gpus * usd_per_gpu_hour * hours
+    speeds = (samples_per_s, tokens_per_s)
+    each = (None if speed is None else usd_per_million_tokens(gpus, usd_per_gpu_hour, speed) for speed in speeds)
+    return CostRow(busy, hours, usd, usd * (1 - busy), *each)
 
 
 def price(
-    report: Report, usd_per_gpu_hour: float | None = None, gpus: int | None = None, hours: float | None = None
+    report: Report,
+    usd_per_gpu_hour: float | None = None,
+    gpus: int | None = None,
+    hours: float | None = None,
+    source: str = YOURS,
 ) -> Report:
     """Return the report with `summary.cost` set, where there is idle time and a price for it, and what fixes save.
 
@@ -103,45 +146,65 @@ def price(
         usd_per_gpu_hour: the real price; without it the list price of the GPU that was seen, if we know one.
         gpus: GPUs that the job rents; without it the world size, else the devices that were seen.
         hours: how long the whole job runs, for its total.
+        source: who says the real price.
 
     Raises:
         WhyIdleError: for numbers that cannot be, see `check`.
     """
     check(usd_per_gpu_hour=usd_per_gpu_hour, gpus=gpus, hours=hours)
-    idle = _idle(report.summary)
-    asked = usd_per_gpu_hour is not None or gpus is not None or hours is not None
+    asked = (usd_per_gpu_hour is not None and source == YOURS) or gpus is not None or hours is not None
     listed = _listed(report) if usd_per_gpu_hour is None else None
     if listed is not None:
         usd_per_gpu_hour = listed.usd_per_gpu_hour
-    source = listed.source if listed is not None else "your price"
+    source = listed.source if listed is not None else source
     count = gpus or report.run.world_size or report.summary.gpu_count or 1
-    hourly = (usd_per_gpu_hour or 0.0) * count
-    if usd_per_gpu_hour is not None and (idle is not None or report.run.gpus):
-        report = _saved(report, hourly)
-    if idle is None:
+    idle = report.summary.paid_idle_share
+    on_gpu = idle is not None or bool(report.run.gpus)
+    if usd_per_gpu_hour is not None and on_gpu:
+        report = _saved(report, usd_per_gpu_hour * count)
+    units = _units(report) if on_gpu else {}
+    if idle is None and not units:
         return _uncosted(report, "no cost: the GPU's idle time was not measured") if asked else report
     if usd_per_gpu_hour is None:
         names = ", ".join(gpu.name for gpu in report.run.gpus if gpu.name) or "a GPU whose name was not recorded"
         names = SPLIT if _split(report) else names
         return _uncosted(report, f"no cost: no list price for {names}; give --price") if asked else report
-    cost = Cost(
-        usd_per_gpu_hour,
-        source,
-        count,
-        idle_usd_per_hour=hourly * idle,
-        hours=hours,
-        total_usd=None if hours is None else hourly * hours,
-        idle_usd=None if hours is None else hourly * hours * idle,
-    )
+    cost = _cost(usd_per_gpu_hour, source, count, idle, hours, units)
     return replace(report, summary=replace(report.summary, cost=cost))
 
 
-def _idle(summary: Summary) -> float | None:
-    """Return the idle share that is paid for: of the whole run, where a curve tells that its traced steps idle less."""
-    traced, run = summary.gpu_idle_share, summary.curve_idle_share if summary.on_gpu is not False else None
-    if traced is None or run is None:
-        return run if traced is None else traced
-    return run if run - traced >= OWN_CODE else traced
+def _cost(
+    usd_per_gpu_hour: float, source: str, gpus: int, idle: float | None, hours: float | None, units: Mapping[str, float]
+) -> Cost:
+    """Return what `price` tells; `units` are those of work that all GPUs get through per second, by name."""
+    hourly = usd_per_gpu_hour * gpus
+    total = None if hours is None else hourly * hours
+    each = {name: usd_per_million_tokens(gpus, usd_per_gpu_hour, number) for name, number in units.items()}
+    busy = {} if idle is None else {name: usd * (1 - idle) for name, usd in each.items()}
+    return Cost(
+        usd_per_gpu_hour,
+        source,
+        gpus,
+        idle_usd_per_hour=None if idle is None else hourly * idle,
+        hours=hours,
+        total_usd=total,
+        idle_usd=None if total is None or idle is None else total * idle,
+        usd_per_million_samples=each.get("samples"),
+        usd_per_million_tokens=each.get("tokens"),
+        usd_per_million_samples_busy=busy.get("samples"),
+        usd_per_million_tokens_busy=busy.get("tokens"),
+    )
+
+
+def _units(report: Report) -> dict[str, float]:
+    """Return what the whole job gets through per second: ranks that were not recorded are taken to be like the others.
+
+    Where ranks share their samples (tensor and pipeline parallel jobs), that counts each of them several times.
+    """
+    recorded = sum(file.kind == LOG for file in report.run.evidence)
+    ranks = max(report.run.world_size or 1, recorded)
+    rates = {"samples": report.summary.samples_per_s, "tokens": report.summary.tokens_per_s}
+    return {name: rate * ranks / recorded for name, rate in rates.items() if rate and recorded}
 
 
 def _saved(report: Report, hourly: float) -> Report:

@@ -269,7 +269,11 @@ def _without_utilization(summary: Summary, curves: Curves) -> str:
 def _of_the_log(summary: Summary) -> str:
     """Return what a trainer's log alone says."""
     step = summary.step_time_s
-    takes = "The trainer's log tells of no step" if step is None else f"Steps take {span(step)} (the trainer's log)"
+    takes = (
+        "The trainer's log does not tell how long steps take"
+        if step is None
+        else f"Steps take {span(step)} (the trainer's log)"
+    )
     unknown = f"what the GPU does meanwhile was not recorded. {_command(CURVE)}"
     wait = summary.data_wait_share
     if wait is None:

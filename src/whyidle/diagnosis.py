@@ -26,6 +26,7 @@ def diagnose(
     paths: str | Path | Sequence[str | Path],
     *,
     price: float | None = None,
+    price_source: str = cost.YOURS,
     gpus: int | None = None,
     hours: float | None = None,
     predict: bool = True,
@@ -39,6 +40,7 @@ def diagnose(
         paths: files and folders with the evidence of one run: one path, or several. Addresses too, as text:
             "sagemaker://JOB", "prometheus+http://host:9090/"; they are fetched into a folder that is gone afterwards.
         price: US dollars per GPU-hour; without it the list price of the GPU, where we know one.
+        price_source: who says so, for the report.
         gpus: GPUs that the job rents; without it the world size, else the devices seen.
         hours: how long the whole job runs, for its total cost.
         predict: whether to predict what fixes are worth.
@@ -62,7 +64,7 @@ def diagnose(
         raise WhyIdleError(f"no rule is called {' or '.join(map(repr, strange))}", hint)
     measured = None if source is None else measured_of(run)
     report = judge(run, predict=predict, what_if=asked, measured=measured)
-    report = cost.price(_answered(report, asked), price, gpus, hours)
+    report = cost.price(_answered(report, asked), price, gpus, hours, price_source)
     return report if source is None or measured is None else _beside_source(report, Path(source), run, measured)
 
 

@@ -16,6 +16,7 @@ from whyidle.model.finding import (
     CAUSES,
     GROUPS,
     HEALTHY_IDLE,
+    LOG,
     MEDIUM,
     EvidenceFile,
     Finding,
@@ -42,7 +43,6 @@ from whyidle.rules import all_rules, ask
 LEAST_CONFIDENCE = 0.05
 # Ways to record a curve: nobody needs one who has a trace or a log.
 CURVES = (CURVE, CURVE_LONG, CURVE_GPUS, CURVE_CLOCKS, CURVE_ACTIVITY, CURVE_LOG)
-LOG = "whyidle run"  # the kind of evidence that a watched process is
 SAID = 3  # things that a warning names
 NAMED = 0.01  # of window: less is not named
 # torch_tb_profiler's limit for communication, of step time.

@@ -69,5 +69,27 @@ def graphed():
     print("graphed", all(bool(parameter.isfinite().all()) for parameter in model.parameters()))
 
 
+def losing():
+    """Tells the loss of each pass at the end, so that nobody waits for one meanwhile; with a scale that changes."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    scaler = torch.amp.GradScaler("cuda", init_scale=256.0, growth_interval=5)
+    losses = []
+    for step in range(STEPS):
+        loss = model(torch.full((64, 256), 1.0 + step / STEPS, device="cuda")).square().mean()
+        scaler.scale(loss).backward() if step % 2 else loss.backward()
+        if step % 2:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    torch.cuda.synchronize()
+    optimizer.step()  # what has arrived is read at a step
+    for one in losses:
+        print(float(one).hex())
+
+
 for name in sys.argv[1:]:
     globals()[name]()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KINDS = ("BATCH", "STEP", "FORWARD", "BACKWARD", "SAVE", "ITERATE", "SCALE", "PROFILE", "COLLECT", "GPU", "WATCH")
-KINDS += ("RANGE", "COUNT", "ENVIRONMENT")  # numbered from 1
+KINDS += ("RANGE", "COUNT", "ENVIRONMENT", "LOSS")  # numbered from 1
 
 
 class Record(NamedTuple):

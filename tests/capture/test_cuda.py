@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import statistics
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,18 @@ def gpu() -> None:
         pytest.skip("needs an NVIDIA GPU: python bench/gpu/survive.py")
 
 
-def run(folder: Path, *jobs: str, options: tuple[str, ...] = ()) -> tuple[reading.Ring, dict[str, Any]]:
+def run(
+    folder: Path, *jobs: str, options: tuple[str, ...] = (), losses: bool = False
+) -> tuple[reading.Ring, dict[str, Any]]:
     """Run a job beside its bare run, and return its records and its facts."""
     recorded = folder / "recorded"
     recorded.mkdir()
     bare = injecting.python(*options, JOB, *jobs, env=injecting.bare_environment(), cwd=folder)
-    job = injecting.python(*options, JOB, *jobs, env=injecting.environment(recorded), cwd=folder)
+    job = injecting.python(*options, JOB, *jobs, env=injecting.environment(recorded, losses=losses), cwd=folder)
     assert bare.returncode == 0, bare.stderr
     assert (job.returncode, job.stdout, job.stderr) == (0, bare.stdout, bare.stderr)
     assert reading.errors(recorded) == ""
+    (recorded / "said").write_text(job.stdout, "utf-8")
     (ring,) = reading.rings(recorded)
     (facts,) = recorded.glob("*.facts.json")
     return ring, json.loads(facts.read_text("utf-8"))
@@ -67,5 +71,15 @@ def test_where_warnings_are_errors_lines_are_not_looked_for(tmp_path: Path) -> N
 
 def test_graphs_are_captured_as_without_us(tmp_path: Path) -> None:
     """An event of ours, a profiler or a query in a capture would break it."""
-    ring, _ = run(tmp_path, "graphed")
+    ring, _ = run(tmp_path, "graphed", losses=True)
     assert ring.counts()["STEP"] == 38
+    assert ring.counts()["LOSS"] == 8
+
+
+def test_losses_are_those_that_the_job_saw(tmp_path: Path) -> None:
+    ring, _ = run(tmp_path, "losing", losses=True)
+    recorded = [one for one in ring.records if one.kind == "LOSS"]
+    assert {one.flags for one in recorded} == {0}
+    values = [struct.unpack("<d", struct.pack("<q", one.value))[0] for one in recorded]
+    said = (tmp_path / "recorded" / "said").read_text("utf-8").split()
+    assert values == pytest.approx([float.fromhex(one) for one in said], rel=1e-6)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -26,8 +27,58 @@ def test_cost_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert (found["total_usd"], found["idle_usd"]) == (499.20, 299.52)
     assert [(row["busy"], row["usd"]) for row in found["table"]] == [(0.6, 332.80), (0.8, 249.60), (0.95, 210.19)]
-    assert found["today"] == {"busy": 0.4, "hours": 24.0, "usd": 499.20}
+    today = found["today"]
+    assert (today["busy"], today["hours"], today["usd"], today["idle_usd"]) == (0.4, 24.0, 499.20, 299.52)
     assert found["price_source"] == "your price"
+
+
+@pytest.mark.parametrize(("busy", "idle_usd"), [("0.40", 299.52), ("0.60", 199.68), ("0.80", 99.84), ("0.95", 24.96)])
+def test_a_day_of_eight_gpus(busy: str, idle_usd: float, capsys: pytest.CaptureFixture[str]) -> None:
+    """What waiting costs in 24 h of 8 GPUs at $2.60: $499.20 in all."""
+    assert main([*ASKED[:-1], busy, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["total_usd"], found["idle_usd"]) == (499.20, idle_usd)
+
+
+def test_the_same_work_and_what_still_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ASKED, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["table"]
+    assert [(row["hours"], row["idle_usd"]) for row in rows] == [(16.0, 133.12), (12.0, 49.92), (10.1053, 10.51)]
+    assert {row["usd_per_million_tokens"] for row in rows} == {None}
+
+
+def test_cost_of_a_million(capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
+    speeds = ["--tokens-per-s", "46,104", "--samples-per-s", "2.5"]
+    assert main([*ASKED, *speeds]) == 0
+    assert capsys.readouterr().out == snapshot
+    assert main([*ASKED, *speeds, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["today"]["usd_per_million_tokens"] == pytest.approx(0.12532, abs=1e-5)
+    assert [row["usd_per_million_tokens"] for row in found["table"]] == pytest.approx(
+        [0.083547, 0.06266, 0.052766], abs=1e-5
+    )
+    for speed in ("0", "-1", "nan", "many"):
+        assert main([*ASKED, "--tokens-per-s", speed]) == 2
+
+
+def test_the_price_of_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["cost", "--gpus", "8", "--hours", "24", "--busy", "0.40"]
+    assert main(asked) == 2
+    assert "what does a GPU cost?" in capsys.readouterr().err
+    Path("pyproject.toml").write_text("[tool.whyidle]\nusd-per-gpu-hour = 2.60\n", "utf-8")
+    assert main(asked) == 0
+    assert "$499.20 in all" in (told := capsys.readouterr().out)
+    assert "price: pyproject.toml" in told
+    assert main([*asked, "--price", "1"]) == 0
+    assert "price: your price" in capsys.readouterr().out
+    assert main([*asked, "--gpu", "H100 SXM"]) == 0
+    assert "list price" in capsys.readouterr().out
+    Path("pyproject.toml").write_text("[tool.whyidle]\nusd-per-gpu-hour = -1\n", "utf-8")
+    assert main(asked) == 2
+    assert "usd-per-gpu-hour is US dollars, 0 or more" in capsys.readouterr().err
 
 
 def test_numbers_as_people_type_them(capsys: pytest.CaptureFixture[str]) -> None:

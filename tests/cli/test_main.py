@@ -68,7 +68,19 @@ def test_nothing_asked_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_verbs_that_work_are_listed() -> None:
-    assert set(verbs()) == {"alarm", "cost", "demo", "diagnose", "explain", "lint", "run", "sagemaker", "watch"}
+    assert set(verbs()) == {
+        "alarm",
+        "compare",
+        "cost",
+        "demo",
+        "diagnose",
+        "explain",
+        "lint",
+        "run",
+        "sagemaker",
+        "watch",
+        *("alarm", "baseline", "check", "cost", "demo", "diagnose", "explain", "lint", "run", "sagemaker", "watch"),
+    }
 
 
 @pytest.mark.parametrize("arguments", [["trace.json"], ["diagnose", "trace.json"], ["--exit-zero", "trace.json"]])

@@ -210,6 +210,7 @@ TABLE = {
         ["cuModuleLoadData", "cuModuleLoadDataEx", "cuLibraryLoadData", "hipModuleLoad", "hipModuleLoadData"],
         ["hipModuleLaunchKernel", "cuModuleGetFunction"],
     ),
+    "GRAPH_LAUNCH": (["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"], ["cudaLaunchKernel", "cudaGraphDestroy"]),
     "CAPTURE": (["cudaStreamBeginCapture", "hipStreamBeginCapture"], ["cudaStreamIsCapturing", "cudaStreamEndCapture"]),
     "PROFILER_STEP": (["ProfilerStep#0", "ProfilerStep#1009"], ["ProfilerStep", "ProfilerStep*", "MyProfilerStep#3"]),
     "LOADER": (

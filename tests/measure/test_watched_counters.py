@@ -216,6 +216,12 @@ def test_torchs_own_counters(values, process):
     assert told["compile_late_share"] == pytest.approx(0.005, rel=0.25)
 
 
+def test_peak_memory_is_the_most_that_was_ever_told(values, process):
+    for second, value in enumerate((0, 5 << 30, 7 << 30, 6 << 30)):
+        process.count(7, value, at=second * SECOND)
+    assert values()["peak_memory_bytes"] == 7 << 30
+
+
 def test_lines_that_synchronise(values, process):
     sites = [
         {"file": "train.py", "line": 30, "function": "main", "operation": "aten::item", "count": 6},
@@ -233,7 +239,7 @@ def test_what_was_not_measured_is_absent(tmp_path):
     assert not told & {
         "alloc_retries", "graphs", "sync_site", "utilization_mean_share", "batch_cpu_share", "tracing",
         "compute_threads", "loading_thread_slowdown", "main_cpu_share", "numa_mismatch", "cpu_pressure_share",
-        "num_workers",
+        "num_workers", "peak_memory_bytes",
     }  # fmt: skip
 
 

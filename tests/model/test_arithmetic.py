@@ -25,10 +25,11 @@ def test_megatron_table(billions, layers, hidden, tera, percent):
 
 @pytest.mark.parametrize(
     ("tokens", "parameters", "gpus", "tera", "days"),
-    [(300e9, 175e9, 1024, 140, 33.9), (450e9, 1008e9, 3072, 163, 83.9)],
+    # published: 34 and 84 days; with 1e12 parameters for the 1.008e12 of its table it is 83.2
+    [(300e9, 175e9, 1024, 140, 33.9), (450e9, 1e12, 3072, 163, 83.2), (450e9, 1008e9, 3072, 163, 83.9)],
 )
 def test_megatron_training_time(tokens, parameters, gpus, tera, days):
-    assert by.training_s(tokens, parameters, gpus, tera * 1e12) / 86_400 == pytest.approx(days, rel=0.01)
+    assert by.training_s(tokens, parameters, gpus, tera * 1e12) / 86_400 == pytest.approx(days, abs=0.05)
 
 
 def test_megatron_flop_agrees_with_training_time():
@@ -82,6 +83,14 @@ def test_pipeline_bubble(stages, microbatches, percent):
 def test_amdahl():
     assert by.amdahl(0.41, float("inf")) == pytest.approx(1.69, abs=0.01)
     assert by.amdahl(0.5, 2) == pytest.approx(4 / 3)
+
+
+def test_a_story_that_does_not_add_up():
+    """Without a data wait of 41% 19 h become 11.2 h: of the 2.9x to 6.5 h other changes have to bring 1.72x."""
+    most, others = by.parts_of_speedup(19, 6.5, 0.41)
+    assert (most, others) == pytest.approx((1.69, 1.72), abs=0.006)
+    assert 19 / most == pytest.approx(11.2, abs=0.02)
+    assert most * others == pytest.approx(19 / 6.5)
 
 
 def test_decoding_is_limited_by_memory():

@@ -156,7 +156,7 @@ def test_what_cannot_be_judged_is_said(tmp_path, content, why):
 @pytest.mark.parametrize(
     "content",
     [
-        "step,loss\n1,2\n",
+        "step,val_loss\n1,2\n",
         "time,cpu_util\n0,5\n",
         "gpu utilization over time\nis what we look at\n",
         "time,%util\n0,5\n",

@@ -100,7 +100,7 @@ def test_steps_as_lines_of_json(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"best_metric": null, "global_step": 9, "log_history": [{"loss": 1.0, "step": 9}]}', "Hugging Face"),
+        ('{"best_metric": null, "global_step": 9, "log_history": [{"eval_loss": 1.0, "step": 9}]}', "Hugging Face"),
         ("device,GPU use (%)\ncard0,55\n", "AMD"),
         ("gpu,gfx_activity\n0,55\n", "AMD"),
         ("timestamp,host,metric,value\n2026-01-05T10:00:00Z,n1,gpu_utilization,5\n", "one value per row"),

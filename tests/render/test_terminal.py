@@ -36,6 +36,17 @@ def test_cost(ranks: Report, snapshot: SnapshotAssertion) -> None:
     assert render(cost.price(ranks, 2.60, hours=24)) == snapshot
 
 
+def test_what_a_million_tokens_cost(watched_gpu: Report) -> None:
+    summary = replace(watched_gpu.summary, gpu_idle_share=0.5, tokens_per_s=1e6, samples_per_s=1e3)
+    report = replace(watched_gpu, summary=summary)
+    text = " ".join(render(cost.price(report, 2.60)).split())
+    assert "; $0.000722 per million tokens, $0.000361 without idle time" in text
+    unknown = replace(report, summary=replace(summary, gpu_idle_share=None, tokens_per_s=None))
+    text = " ".join(render(cost.price(unknown, 2.60, source="pyproject.toml", hours=2)).split())
+    assert "cost: $2.60 per hour, $5.20 in 2 h (1 GPU at $2.60, pyproject.toml); $0.722 per million samples" in text
+    assert "without idle time" not in text
+
+
 def test_ascii(many: Report, snapshot: SnapshotAssertion) -> None:
     text = render(many, width=80, unicode=False)
     assert text.isascii()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whyidle.render.bars import draw
-from whyidle.render.words import clean, duration, gpu_name, kernel_name, money, percent, percents, size
+from whyidle.render.words import clean, duration, gpu_name, kernel_name, money, percent, percents, size, unit_price
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,9 @@ def test_kernel_name(name: str, text: str) -> None:
 def test_small_words() -> None:
     assert [percent(share) for share in (0, 0.001, 0.005, 0.5, 1)] == ["0%", "<1%", "0%", "50%", "100%"]
     assert [money(usd) for usd in (0, 499.2, 1234567.891)] == ["$0.00", "$499.20", "$1,234,567.89"]
+    assert [unit_price(usd) for usd in (0, 4.2e-5, 0.0042, 0.1253, 0.9999, 1, 2311.114)] == [
+        "$0.00", "$0.0000420", "$0.00420", "$0.125", "$1.000", "$1.00", "$2,311.11",
+    ]  # fmt: skip
     assert [size(count) for count in (0, 512, 38_535_168, 2**45)] == ["0 B", "512 B", "36.8 MiB", "32 TiB"]
 
 

@@ -28,6 +28,13 @@ def test_a_single_look(watching: Watching) -> None:
     assert "watched for 5 s" in text
 
 
+def test_the_file_that_says_the_price_is_named(watching: Watching) -> None:
+    source = FakeSource(lambda s: [reading(0.0, 18)], 1)
+    watch, _, shown = watching(source, 100, once=True, price=3.6, price_file="pyproject.toml")
+    watch.run()
+    assert "(price: pyproject.toml)" in " ".join(shown.getvalue().split())
+
+
 @pytest.mark.parametrize(
     ("readings", "code"),
     [

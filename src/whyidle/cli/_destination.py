@@ -48,7 +48,12 @@ def abandon(stream: TextIO) -> None:
 
 @contextmanager
 def destination(
-    path: Path | None = None, *, force: bool = False, color: bool = True, everything: bool = False
+    path: Path | None = None,
+    *,
+    force: bool = False,
+    color: bool = True,
+    everything: bool = False,
+    option: str = "--force",
 ) -> Iterator[Destination]:
     """Open where the report goes before the work begins, so that a bad path fails early.
 
@@ -57,6 +62,7 @@ def destination(
         force: whether it may replace a file.
         color: False for no color even on a terminal.
         everything: passed on to the look.
+        option: what the verb calls `force`.
 
     Raises:
         WhyIdleError: when the file is there already or cannot be created.
@@ -71,7 +77,7 @@ def destination(
         # "a" shows whether an old file can be written without emptying it: it goes only when the new report is there.
         stream = path.open("a" if force else "x", encoding="utf-8", newline="\n")
     except FileExistsError:
-        raise WhyIdleError(f"{path} exists already", "--force replaces it") from None
+        raise WhyIdleError(f"{path} exists already", f"{option} replaces it") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise WhyIdleError(f"cannot write the report to {path}: {why}") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from whyidle.cost import YOURS
 from whyidle.errors import WhyIdleError
+from whyidle.project import FILE, project_of
 
 
 def usd(text: str) -> float:
@@ -40,6 +43,11 @@ def share(text: str | float) -> float:
     return scale * _number(text, written.removesuffix("%"), "a share of the time", "--busy 0.40, or --busy 40%")
 
 
+def rate(text: str) -> float:
+    """Return "46104" or "46,104" as what a job gets through per second."""
+    return _number(text, text.strip().replace(",", ""), "a number per second", "--tokens-per-s 46104")
+
+
 def count(text: str | int) -> int:
     """Return "8" as a number of GPUs; a number, which a default is, as it is."""
     try:
@@ -55,10 +63,29 @@ def _number(text: str, digits: str, what: str, example: str) -> float:
         raise WhyIdleError(f"{text!r} is not {what}", example) from None
 
 
+def priced(given: float | None) -> tuple[float | None, str]:
+    """Return US dollars per GPU-hour, and who says so.
+
+    That is --price, else the pyproject.toml of where the user stands; without both it is None: then a dated table has
+    the list prices of GPUs, which who knows the GPU looks up.
+
+    Raises:
+        WhyIdleError: for a pyproject.toml that cannot be read, or a price in it that cannot be.
+    """
+    if given is not None:
+        return given, YOURS
+    project = project_of(Path())
+    usd = None if project is None else project.usd_per_gpu_hour
+    return usd, YOURS if usd is None else FILE
+
+
 Price = Annotated[
     float | None,
     typer.Option(
-        "--price", parser=usd, metavar="USD", help="What one GPU costs per hour; else its list price, if known."
+        "--price",
+        parser=usd,
+        metavar="USD",
+        help="What one GPU costs per hour; else what pyproject.toml says, or its list price, if known.",
     ),
 ]
 Gpus = Annotated[

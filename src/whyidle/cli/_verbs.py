@@ -36,9 +36,6 @@ Exit code: 0 judged, no finding of 5% of the time or more; 1 there is one; 2 cou
 does not show what to change, or wrong usage.
 """
 
-# Named in the docs as coming; who types one is told so.
-LATER = ("compare", "sweep")
-
 
 def verbs() -> tuple[str, ...]:
     """Return the names of all verbs: the modules of this package without an underscore."""
@@ -116,8 +113,6 @@ def _check_path(first: str, known: Sequence[str]) -> None:
     if "://" in first:
         importlib.import_module("whyidle.fetch").source_of(first)
         return
-    if first in LATER:
-        raise WhyIdleError(f"`whyidle {first}` comes in a later version", f"today there are: {', '.join(known)}")
     if re.search(r"[/\\.*]", first):
         near = _near(Path(first))
         hint = f"did you mean {near}?" if near else "whyidle PATH, where PATH holds a recording of your job"

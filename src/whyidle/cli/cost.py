@@ -9,6 +9,7 @@ import typer
 from whyidle import cost as costing
 from whyidle.cli import _numbers as numbers
 from whyidle.cli._destination import destination
+from whyidle.cli._numbers import Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.model.hardware import PRICED_GPUS, list_price
 from whyidle.render.bill import bill_json, bill_text
@@ -25,12 +26,17 @@ def cost(
     gpus: Annotated[
         int, typer.Option("--gpus", parser=numbers.count, metavar="N", help="GPUs that the job rents.")
     ] = 1,
-    price: Annotated[
-        float | None, typer.Option("--price", parser=numbers.usd, metavar="USD", help="What one GPU costs per hour.")
-    ] = None,
+    price: Price = None,
     gpu: Annotated[
         str | None,
         typer.Option("--gpu", metavar="NAME", help='Or take the list price of this GPU: "H100 SXM", "A100 80GB".'),
+    ] = None,
+    samples_per_s: Annotated[
+        float | None,
+        typer.Option("--samples-per-s", parser=numbers.rate, metavar="N", help="What all GPUs get through now."),
+    ] = None,
+    tokens_per_s: Annotated[
+        float | None, typer.Option("--tokens-per-s", parser=numbers.rate, metavar="N", help="The same, in tokens.")
     ] = None,
     format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
 ) -> int:
@@ -43,12 +49,14 @@ def cost(
 
         whyidle cost --gpus 8 --price 2.60 --hours 24 --busy 40%
         whyidle cost --gpus 8 --gpu "H100 SXM" --hours 24 --busy 40% --format json
+        whyidle cost --gpus 8 --price 2.60 --hours 24 --busy 40% --tokens-per-s 46104
     """
     if format not in {"terminal", "json"}:
         raise WhyIdleError(f"no format is called {format!r}", "formats: json, terminal")
     costing.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours, busy=busy)
+    costing.check(samples_per_s=samples_per_s, tokens_per_s=tokens_per_s)
     usd, source = _price(price, gpu)
-    bill = costing.bill(gpus, usd, hours, busy)
+    bill = costing.bill(gpus, usd, hours, busy, samples_per_s=samples_per_s, tokens_per_s=tokens_per_s)
     with destination() as out:
         out.write(bill_json(bill, source) if format == "json" else bill_text(bill, source))
     return 0
@@ -58,9 +66,10 @@ def _price(price: float | None, gpu: str | None) -> tuple[float, str]:
     """Return US dollars per GPU-hour and where the number comes from."""
     if price is not None and gpu is not None:
         raise WhyIdleError("--price and --gpu both say what a GPU costs", "give one of the two")
-    if price is not None:
-        return price, "your price"
     if gpu is None:
+        usd, source = priced(price)
+        if usd is not None:
+            return usd, source
         raise WhyIdleError("what does a GPU cost?", '--price 2.60, or --gpu "H100 SXM" for its list price')
     listed = list_price(gpu)
     asked = gpu.strip().lower()

@@ -12,7 +12,7 @@ import typer
 from whyidle import cost, diagnosis
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
-from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price
+from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.fetch.base import shown
 from whyidle.model.finding import Report, RunInfo, Summary
@@ -88,11 +88,12 @@ def diagnose(
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     asked = diagnosis.rules_in(what_if or ())
     diagnosis.check(predict=not no_predict, what_if=asked)
-    judge = partial(diagnosis.diagnose, paths, price=price, gpus=gpus, hours=hours, what_if=asked, source=source)
+    usd, whose = priced(price)
+    judge = partial(diagnosis.diagnose, paths, price=usd, price_source=whose, gpus=gpus, hours=hours, what_if=asked)
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
-                report = judge(predict=not no_predict, progress=progress)
+                report = judge(predict=not no_predict, source=source, progress=progress)
         except WhyIdleError as error:
             # A program that reads standard output gets its report all the same, but for a name that no rule has.
             if chosen != "terminal" and output is None and not diagnosis.unheard_of(asked):

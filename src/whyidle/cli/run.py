@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price
+from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.launch.looks import Looks
+from whyidle.launch.settings import parse
 
 LEAST_INTERVAL_S = 0.2
 LONGEST_INTERVAL_S = 60.0  # what is rarer misses the pauses that it is for
@@ -36,6 +37,11 @@ After = Annotated[int, typer.Option("--trace-after", metavar="N", help="Steps be
 Ranks = Annotated[str, typer.Option("--trace-ranks", metavar="0|all", help="Which ranks it records.")]
 NoSyncs = Annotated[bool, typer.Option("--no-syncs", help="Do not look for the lines that wait for the GPU.")]
 Workers = Annotated[bool, typer.Option("--workers", help="Look at what the DataLoader's workers do.")]
+Losses = Annotated[bool, typer.Option("--losses", help="Record the loss of each step, for `whyidle compare`.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Run the job with this, whatever its script says; repeatable."),
+]
 Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", help="Between two samples of the counters, 0.2 at least.")
 ]
@@ -58,6 +64,8 @@ def run(
     trace_ranks: Ranks = "0",
     no_syncs: NoSyncs = False,
     workers: Workers = False,
+    losses: Losses = False,
+    set: Set = None,  # noqa: A002
     interval: Interval = 1.0,
     emit_metrics: Metrics = False,
     metrics_file: MetricsTo = None,
@@ -79,6 +87,11 @@ def run(
         whyidle run -- torchrun --nproc-per-node 8 train.py
         whyidle run -- accelerate launch train.py
         whyidle run --workers -o runs/today -- bash train.sh
+        whyidle run --set loader:num_workers=8 --set torch:tf32=on -- python train.py
+
+    --set changes arguments of the job's DataLoaders (loader:num_workers, prefetch_factor, pin_memory,
+    persistent_workers, batch_size, multiprocessing_context, in_order) and switches of PyTorch (torch:compile,
+    tf32, matmul_precision, cudnn_benchmark, channels_last, threads) without a change of the script.
 
     --emit-metrics writes lines that trainers and clouds can search:
 
@@ -89,8 +102,10 @@ def run(
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
     _check(report, format, trace_steps, trace_after, trace_ranks, interval)
-    looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, 0 if no_syncs else 3, workers)
-    judging = {"price": price, "gpus": gpus, "hours": hours, "predict": not no_predict}
+    syncs = 0 if no_syncs else 3
+    looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, syncs, workers, losses, parse(set or ()))
+    usd, whose = priced(price)
+    judging = {"price": usd, "price_source": whose, "gpus": gpus, "hours": hours, "predict": not no_predict}
     show = Show(report, format, force, quiet, judging, not no_color)
     metrics = emit_metrics or metrics_file is not None
     asked = Asked(command, output, looks, interval, metrics, metrics_file, show)

@@ -1,1 +1,181 @@
 """Did a change help, by how much, with what certainty, and does the model still learn the same."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
+
+from whyidle.compare import confounders, difference, promises
+from whyidle.compare.arms import Repeat, arm_of, middle
+from whyidle.compare.learning import learning
+from whyidle.compare.pace import pace_of
+from whyidle.compare.verdict import Judged, judged
+from whyidle.errors import WhyIdleError
+from whyidle.fetch import brought
+from whyidle.judge import judge, measured_of
+from whyidle.model.comparison import Comparison, Confounder, Verdict
+from whyidle.read import Progress, load
+
+__all__ = ["Evidence", "compare"]
+
+Evidence: TypeAlias = str | Path | Sequence[str | Path]  # of one start of a job: a file, a folder, or several of them
+
+
+def compare(
+    before: Evidence | Sequence[Evidence],
+    after: Evidence | Sequence[Evidence],
+    *,
+    price: float | None = None,
+    gpus: int | None = None,
+    units: float | tuple[float, float] | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Say whether a change made a job faster, by how much and how sure that is.
+
+    Args:
+        before: a run: a path or an address. Or a list of repeats of that run, started anew each time; the evidence of
+            each is a path, or a list of several.
+        after: the same of the job as it was changed.
+        price: US dollars per GPU-hour; without it the list price of the GPU, where we know one.
+        gpus: GPUs that the job rents; without it the world size, else the devices seen.
+        units: of work (samples, tokens, iterations) that each recording holds, one number for both or one for each.
+            It is needed where nothing tells of steps.
+        force: give a verdict also where the two differ in what makes one worthless, as the GPU or the model.
+        progress: told (path, bytes done, bytes in all) while files are read.
+
+    Raises:
+        WhyIdleError: when there is nothing to read, or the numbers cannot be.
+    """
+    check(price=price, gpus=gpus, units=units)
+    work = units if isinstance(units, tuple) else (units, units)
+    one = [_repeat(evidence, work[0], progress, predict=True) for evidence in _repeats(before)]
+    other = [_repeat(evidence, work[1], progress, predict=False) for evidence in _repeats(after)]
+    _check_ranks(one, other)
+    had, has = middle(one), middle(other)
+    found = confounders.between(had, has)
+    changed = {each.name for each in found if each.weight == "noted"}
+    by_pace = judged(one, other)
+    blocks = [] if force else [each for each in found if each.weight == "blocks"]
+    verdict, message = _held_against(by_pace, blocks)
+    learns = learning(had.run, has.run, changed, [each.run for each in one if each is not had])
+    return Comparison(
+        verdict=verdict,
+        message=_learns_worse(message) if learns is not None and learns.verdict == "worse" else message,
+        before=arm_of(one, price, gpus),
+        after=arm_of(other, price, gpus),
+        speedup=by_pace.speedup,
+        throughput_ratio=by_pace.throughput,
+        per=by_pace.per,
+        smallest_detectable=by_pace.smallest,
+        between_runs=by_pace.between_runs,
+        learning=learns,
+        confounders=found,
+        not_recorded=confounders.not_recorded(had, has),
+        predicted=() if blocks else promises.kept(had, has, found, by_pace),
+        changes=difference.changes(had.measured, has.measured),
+        changes_per=difference.per(had.measured, has.measured),
+        warnings=tuple(_warnings(one, other)),
+    )
+
+
+def check(
+    *, price: float | None = None, gpus: int | None = None, units: float | tuple[float, float] | None = None
+) -> None:
+    """Refuse numbers that cannot be; None is not given.
+
+    Raises:
+        WhyIdleError: for a price below 0, no GPU, or no work.
+    """
+    if price is not None and not (math.isfinite(price) and price >= 0):
+        raise WhyIdleError(f"the price is US dollars per GPU-hour, 0 or more, not {price:g}", "--price 2.60")
+    if gpus is not None and gpus < 1:
+        raise WhyIdleError(f"the number of GPUs is 1 or more, not {gpus}", "--gpus 8")
+    for number in units if isinstance(units, tuple) else (units,):
+        if number is not None and not (math.isfinite(number) and number > 0):
+            raise WhyIdleError(
+                f"the units of work are more than 0, not {number:g}", "--units 5000, or --units 512,1024"
+            )
+
+
+def _repeats(given: Evidence | Sequence[Evidence]) -> list[Evidence]:
+    """Return the evidence of each repeat.
+
+    Raises:
+        WhyIdleError: there is none.
+    """
+    found: list[Evidence] = [given] if isinstance(given, str | Path) else list(given)
+    if not found:
+        raise WhyIdleError("nothing to compare: a side has no run", "whyidle compare BEFORE AFTER")
+    return found
+
+
+def _repeat(evidence: Evidence, units: float | None, progress: Progress | None, *, predict: bool) -> Repeat:
+    with brought(evidence, progress) as here:
+        run = here.named(load(here.paths, progress))
+    measured = measured_of(run)
+    report = judge(run, predict=predict, measured=measured)
+    given = [evidence] if isinstance(evidence, str | Path) else evidence
+    return Repeat(tuple(map(str, given)), run, measured, report, pace_of(run, measured), units)
+
+
+def _check_ranks(*sides: Sequence[Repeat]) -> None:
+    """Refuse the ranks of one job as repeats of it.
+
+    Raises:
+        WhyIdleError: for that.
+    """
+    for side in sides:
+        ranks = [{trace.rank for trace in each.run.traces} for each in side]
+        known = [found for found in ranks if found and None not in found]
+        if len(known) == len(side) and len(set(map(frozenset, known))) > 1:
+            said = " and ".join(str(min(rank for rank in found if rank is not None)) for found in known[:2])
+            hint = "give the folder that holds all ranks of a run; in Python a list in the list is one run"
+            raise WhyIdleError(f"ranks {said} are given as repeats of one run", hint)
+
+
+def _held_against(found: Judged, blocks: Sequence[Confounder]) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence once it is known what makes the two incomparable."""
+    if not blocks:
+        return found.verdict, found.message
+    reasons = "; ".join(each.message.rstrip(".") for each in blocks)
+    return "cannot judge", f"Cannot judge: {reasons}. --force compares them all the same."
+
+
+def _learns_worse(message: str) -> str:
+    """Return the sentence with what matters more than speed, right behind the answer."""
+    answer, _, rest = message.partition(". ")
+    return f"{answer.rstrip('.')}. But the model learns worse. {rest}".rstrip()
+
+
+def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str]:
+    """Yield what a person has to know of the two recordings."""
+    files = [{path for one in side for path in map(_real, one.paths)} for side in (before, after)]
+    if files[0] & files[1]:
+        yield "BEFORE and AFTER are the same recording."
+    for side, repeats in zip(("BEFORE", "AFTER"), (before, after), strict=True):
+        if len({path for one in repeats for path in map(_real, one.paths)}) < sum(len(one.paths) for one in repeats):
+            yield f"{side} holds a recording twice, which makes its repeats look more alike than they are."
+        apart = {
+            each.name for one in repeats[1:] for each in confounders.between(repeats[0], one) if each.weight != "doubts"
+        }
+        if apart:
+            yield f"the repeats of {side} are not of the same job: {', '.join(sorted(apart))} differ."
+
+
+def _real(path: str) -> str:
+    return path if "://" in path else str(Path(path).resolve())
+
+
+class _Callable(ModuleType):
+    """`whyidle.compare` is the public function and, once imported, this package: let both be called."""
+
+    def __call__(self, *args: object, **options: object) -> Comparison:
+        return compare(*args, **options)  # type: ignore[arg-type]
+
+
+sys.modules[__name__].__class__ = _Callable

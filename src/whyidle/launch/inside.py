@@ -80,7 +80,9 @@ class Watching:
         return f"{text}evidence: {self.path}\n"
 
 
-def start_watching(output: str | Path | None = None, *, trace: bool = True, workers: bool = False) -> Watching | None:
+def start_watching(
+    output: str | Path | None = None, *, trace: bool = True, workers: bool = False, losses: bool = False
+) -> Watching | None:
     """Begin to record this process; what `watch_training` does at its start. Returns None where `whyidle run` does.
 
     Raises:
@@ -92,12 +94,17 @@ def start_watching(output: str | Path | None = None, *, trace: bool = True, work
         raise WhyIdleError("watch_training() measures jobs on Linux only", "leave it out elsewhere")
     local_rank = os.environ.get("LOCAL_RANK")
     folders = _shared(output, local_rank) if local_rank is not None else _own(output)
-    return Watching(folders, Looks(trace=trace, workers=workers), beside=local_rank in (None, "0"))
+    return Watching(folders, Looks(trace=trace, workers=workers, losses=losses), beside=local_rank in (None, "0"))
 
 
 @contextmanager
 def watch_training(
-    output: str | Path | None = None, *, trace: bool = True, workers: bool = False, verdict: bool = True
+    output: str | Path | None = None,
+    *,
+    trace: bool = True,
+    workers: bool = False,
+    losses: bool = False,
+    verdict: bool = True,
 ) -> Iterator[Watching | None]:
     """Record the training in this block, and say on standard error why the GPU idles in it.
 
@@ -111,12 +118,13 @@ def watch_training(
         output: folder for the evidence; None makes one in `whyidle-runs`.
         trace: record a few steps with torch.profiler.
         workers: look at what the DataLoader's workers do; only of loaders whose workers are forked.
+        losses: record the loss of each step, which `whyidle compare` needs to say whether two runs learn the same.
         verdict: say it at the end, on the machine's first rank.
 
     Raises:
         WhyIdleError: when the folder holds a recording of this machine already, or cannot be written.
     """
-    watching = start_watching(output, trace=trace, workers=workers)
+    watching = start_watching(output, trace=trace, workers=workers, losses=losses)
     try:
         yield watching
     finally:

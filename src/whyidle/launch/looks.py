@@ -1,10 +1,12 @@
-"""What is looked at inside a job, as the job's processes are told."""
+"""What is looked at inside a job, and what is set there, as the job's processes are told."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+
+from whyidle.launch.settings import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,8 @@ class Looks:
     trace_ranks: str = "0"  # or "all"
     syncs: int = 3  # steps in which synchronisations are looked for
     workers: bool = False  # stacks of the DataLoader's workers
+    losses: bool = False  # the loss of each backward pass
+    set: Mapping[str, Value] = field(default_factory=dict)  # what is not as the script has it; see launch.settings
     loader_trial: Mapping[str, object] | None = None  # `whyidle loader`: how the training's loader is measured
 
     def json(self) -> str:

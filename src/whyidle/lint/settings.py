@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from whyidle.errors import WhyIdleError
@@ -13,8 +12,7 @@ from whyidle.lint.checks import all_checks
 from whyidle.lint.files import is_matched
 from whyidle.lint.source import Source, cell_words
 from whyidle.lint.suppressed import EVERYTHING
-
-FILE = "pyproject.toml"
+from whyidle.project import Project, project_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def settings_for(path: Path, select: Sequence[str] = (), ignore: Sequence[str] =
     Raises:
         WhyIdleError: for settings that there are not or that cannot be, and for codes that mean no check.
     """
-    found = _nearest(path)
+    found = project_of(path)
     project = Settings() if found is None else _read(found)
     check_codes(select, "--select")
     check_codes(ignore, "--ignore")
@@ -114,42 +112,9 @@ def warnings_of(source: Source) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _nearest(path: Path) -> Path | None:
-    """Return the pyproject.toml with a section of ours that is nearest above a path."""
-    start = path.absolute()
-    for folder in (start, *start.parents):
-        file = folder / FILE
-        try:
-            if file.is_file() and b"whyidle" in file.read_bytes() and _section(file) is not None:
-                return file
-        except OSError:  # one that may not be read is not ours
-            continue
-    return None
-
-
-def _section(file: Path) -> object:
-    """Return what a pyproject.toml says under [tool.whyidle]; None if it has no such section."""
-    try:
-        tool = tomllib.loads(file.read_bytes().decode("utf-8-sig")).get("tool")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise WhyIdleError(f"{file} cannot be read: {error}") from None
-    return tool.get("whyidle") if isinstance(tool, dict) else None
-
-
-def _read(file: Path) -> Settings:
-    section = _section(file)
-    where = f"{file}, [tool.whyidle]"
-    if not isinstance(section, dict):
-        raise WhyIdleError(f"{where} is no table", 'select = ["sync"]')
-    keys = {one.name.replace("_", "-"): one.name for one in fields(Settings) if one.name != "base"}
-    found: dict[str, tuple[str, ...]] = {}
-    for key, value in section.items():
-        if key not in keys:
-            close = difflib.get_close_matches(key, keys, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(keys)}"
-            raise WhyIdleError(f"{where}: there is no setting {key!r}", hint)
-        if key != "per-file-ignores":
-            found[key] = _texts(value, f"{where}: {key}")
+def _read(project: Project) -> Settings:
+    where, section = project.where, project.settings
+    found = {key: _texts(section[key], f"{where}: {key}") for key in ("select", "ignore", "exclude") if key in section}
     per_file = section.get("per-file-ignores", {})
     if not isinstance(per_file, dict):
         raise WhyIdleError(f"{where}: per-file-ignores is no table", '"tests/**" = ["sync"]')
@@ -163,7 +128,7 @@ def _read(file: Path) -> Settings:
         ignore=found.get("ignore", ()),
         exclude=found.get("exclude", ()),
         per_file_ignores=ignores,
-        base=file.parent,
+        base=project.file.parent,
     )
 
 

@@ -110,6 +110,7 @@ CDNA3: Final = _any_of(r"MI3[0-2]\d")
 
 # runtime calls
 KERNEL_LAUNCH: Final = _any_of(r"^(?:cu(?:da)?|hip)\w*Launch(?!HostFunc)")
+GRAPH_LAUNCH: Final = _any_of(r"^(?:cuda|cu|hip)GraphLaunch(?:_pt\w+)?$")
 BLOCKING: Final = _any_of(
     r"^(?:cuda|hip)(?:Stream|Device|Event)Synchronize(?:_ptsz)?$",
     r"^cu(?:Stream|Ctx|Event)Synchronize(?:_ptsz)?$",

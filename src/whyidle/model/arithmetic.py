@@ -66,8 +66,17 @@ def roofline_s(flop: float, bytes_: float, flops: float, bandwidth: float) -> fl
 
 
 def usd_per_million_tokens(gpus: int, usd_per_gpu_hour: float, tokens_per_s: float) -> float:
-    """Return US dollars per million tokens, all GPUs together."""
+    """Return US dollars per million tokens (or samples, of samples per second), all GPUs together."""
     return 1e6 * gpus * usd_per_gpu_hour / 3600 / tokens_per_s
+
+
+def parts_of_speedup(before_s: float, after_s: float, share: float) -> tuple[float, float]:
+    """Return what ending a wait can have brought at most, 1 / (1 - share), and what has to come from other changes.
+
+    `share` of the time before was that wait. The product of the two is the speedup, `before_s / after_s`.
+    """
+    most = amdahl(share, float("inf"))
+    return most, before_s / after_s / most
 
 
 def pipeline_bubble_share(stages: int, microbatches: int, interleaved: int = 1) -> float:
@@ -78,6 +87,32 @@ def pipeline_bubble_share(stages: int, microbatches: int, interleaved: int = 1) 
 def amdahl(share: float, times: float) -> float:
     """Return the speedup of the whole where a share of its time becomes so many times faster."""
     return 1 / (1 - share + share / times)
+
+
+def scaling_efficiency(base_throughput: float, base_gpus: int, throughput: float, gpus: int) -> float:
+    """Return what each GPU does, over what each did at the base: X_n n_1 / (n X_1); 1 is linear.
+
+    With the same batch in all it is strong scaling, with the same batch per GPU weak scaling.
+    """
+    return throughput * base_gpus / (gpus * base_throughput)
+
+
+def strong_efficiency(base_s: float, base_gpus: int, seconds: float, gpus: int) -> float:
+    """Return strong-scaling efficiency by the time of the same work: T_1 n_1 / (n T_n) (Amdahl, 1967)."""
+    return base_s * base_gpus / (gpus * seconds)
+
+
+def weak_efficiency(base_s: float, seconds: float) -> float:
+    """Return weak-scaling efficiency by the time of a step with the same batch per GPU: T_1 / T_n (Gustafson, 1988)."""
+    return base_s / seconds
+
+
+def usl(gpus: float, serial: float, crosstalk: float) -> float:
+    """Return the speedup over one GPU: n / (1 + s (n - 1) + k n (n - 1)) (Gunther's Universal Scalability Law).
+
+    `serial` is the share that does not become faster, `crosstalk` what each pair of GPUs costs; without: Amdahl's law.
+    """
+    return gpus / (1 + serial * (gpus - 1) + crosstalk * gpus * (gpus - 1))
 
 
 def busbw_factor(collective: str, ranks: int) -> float:

@@ -11,7 +11,9 @@ from typing import Literal, TypeAlias
 from whyidle.model.finding import Estimate, RunInfo, Summary
 
 Verdict: TypeAlias = Literal["improved", "regressed", "no detectable change", "cannot judge"]
+Learned: TypeAlias = Literal["the same", "worse", "better", "not shown", "cannot be paired", "no losses"]
 Weight: TypeAlias = Literal["blocks", "doubts", "noted"]
+Per: TypeAlias = Literal["step", "sample", "token", "unit"]  # "unit": of work, as somebody counted it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Promise:
 class Learning:
     """Whether the model learns the same: losses of both runs, step by step."""
 
-    verdict: Literal["the same", "worse", "better", "not shown", "cannot be paired", "no losses"]
+    verdict: Learned
     message: str
     steps: int = 0  # pairs that were compared
     loss_before: float | None = None  # mean of them
@@ -89,6 +91,8 @@ class Learning:
     slope_after: float | None = None
     nan_before: int = 0  # losses that were no numbers
     nan_after: int = 0
+    grad_norm_before: float | None = None  # mean over the same steps, of those that a trainer printed it of
+    grad_norm_after: float | None = None
     required: str = ""  # why it has to be shown: precision or batch size changed
 
 
@@ -103,6 +107,9 @@ class Change:
     count_after: float
     seconds_before: float  # per step
     seconds_after: float
+    on: Literal["device", "host"] = "device"  # whose time that is
+    operator: str = ""  # of a kernel: the one that launches most of it; "" where that was not recorded
+    now: str = ""  # of a kernel: the one that runs in its place, as often and under the same operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +122,15 @@ class Comparison:
     after: Arm
     speedup: Interval | None = None  # ratio of median step times, before over after; above 1 is faster
     throughput_ratio: Interval | None = None  # ratio of mean step times; per sample where the batch size differs
-    per: Literal["step", "sample", "token"] = "step"
-    smallest_detectable: float | None = None  # a change of the mean that would be seen with 80%: 0.02 is 2%
+    per: Per = "step"  # what throughput_ratio counts
+    smallest_detectable: float | None = None  # a change of the mean that would be called one with 80%: 0.02 is 2%
     between_runs: bool = False  # repeats were given on both sides; else only what varies within a run is known
     learning: Learning | None = None
     confounders: tuple[Confounder, ...] = ()
+    not_recorded: tuple[str, ...] = ()  # what should be alike, and is not known of both
     predicted: tuple[Promise, ...] = ()
     changes: tuple[Change, ...] = ()
+    changes_per: Literal["step", "recording"] | None = None  # None: the two have no traces that can be compared
     warnings: tuple[str, ...] = ()
 
     @property

@@ -238,15 +238,19 @@ class DeviceBusy:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the idle time costs. Money in US dollars. See whyidle.cost."""
+    """What the idle time and a unit of work cost. Money in US dollars; None: not measured. See whyidle.cost."""
 
     usd_per_gpu_hour: float
     price_source: str
     gpus: int
-    idle_usd_per_hour: float
+    idle_usd_per_hour: float | None
     hours: float | None = None
     total_usd: float | None = None
     idle_usd: float | None = None
+    usd_per_million_samples: float | None = None
+    usd_per_million_tokens: float | None = None
+    usd_per_million_samples_busy: float | None = None  # were the GPUs never idle: the least that a fix can leave
+    usd_per_million_tokens_busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +309,14 @@ class Summary:
     source: SourceSummary | None = None  # of `whyidle lint`; None where a recording was judged
 
     @property
+    def paid_idle_share(self) -> float | None:
+        """Return the idle share that is paid for: of the whole run, where a curve tells that its traced steps idle less."""
+        traced, run = self.gpu_idle_share, self.curve_idle_share if self.on_gpu is not False else None
+        if traced is None or run is None:
+            return run if traced is None else traced
+        return run if run - traced >= OWN_CODE else traced
+
+    @property
     def telling(self) -> bool:
         """Say whether curves hold enough to call a job healthy: most of its time, and no GPU of many that idles."""
         rests = any(one.busy_share < UTILIZED for one in self.devices)  # which the mean of many does not show
@@ -319,6 +331,9 @@ class Summary:
 def gpu_count(devices: Iterable[DeviceBusy]) -> int:
     """Return how many GPUs these are: parts of one that is split are one, a mean of several is several."""
     return sum({(one.rank, one.node, one.device): one.gpus for one in devices}.values())
+
+
+LOG: Final = "whyidle run"  # the kind of evidence that a watched process is
 
 
 @dataclass(frozen=True, slots=True)

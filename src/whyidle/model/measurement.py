@@ -362,6 +362,7 @@ CATALOG: dict[str, Quantity] = {
     "live_pool_threads": Quantity("threads", "the same of the process that has most of them", LIVE),
     # PyTorch's own counters
     "alloc_retries": Quantity("count", "times that the allocator had to free its cache and try again, in the watched time", LOG_CUDA),
+    "peak_memory_bytes": Quantity("B", "most device memory that PyTorch had allocated, of the rank with most", LOG_CUDA),
     "device_allocations_per_step": Quantity("per step", "cudaMalloc calls of the allocator, in the second half of the watched time", LOG_CUDA),
     "graphs": Quantity("graphs", "that torch.compile made", LOG),
     "graph_breaks": Quantity("count", "places at which torch.compile had to leave the graph", LOG),

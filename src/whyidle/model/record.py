@@ -17,10 +17,11 @@ RECORD: Final = struct.Struct("<BBHIqqq")  # kind, flags, thread, sequence, star
 SEQUENCES: Final = 1 << 32  # after as many the number of a record begins again
 MOST_RECORDS: Final = 524_288  # in one file of events
 
-# Flags of BATCH and FORWARD.
+# Flags of BATCH, FORWARD and LOSS.
 END_OF_DATA: Final = 1
 COMPUTED, FULL = 2, 62  # from bit 2 on: 1 + the part of the time in which the thread computed, in 62nds
 GRADIENTS: Final = 2
+SCALED: Final = 1  # of LOSS: a gradient scaler multiplied it, nobody knows by what
 
 
 class Record(IntEnum):
@@ -40,3 +41,4 @@ class Record(IntEnum):
     RANGE = 12
     COUNT = 13
     ENVIRONMENT = 14
+    LOSS = 15

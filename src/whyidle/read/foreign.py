@@ -90,11 +90,6 @@ FORMATS: Final = (
         hint=f"It tests hardware; how busy GPUs are tells: {RECORD_GPUS}",
     ),
     Foreign(
-        "the state of Hugging Face's Trainer",
-        content=_has(r'^\s*\{(?=.*"global_step"\s*:).*"log_history"\s*:\s*\['),
-        hint="It tells no step times; `whyidle run -- python train.py` measures them.",
-    ),
-    Foreign(
         "a listing of AMD GPUs (rocm-smi, amd-smi)",
         content=_has(
             r"^(?:device|gpu|card)\b[^\n]*(?:GPU use \(%\)|gfx_activity)", r"ROCm System Management Interface"

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from whyidle.model.evidence import Fact, Node, Process, Series, StepLog, Value
+from whyidle.read.asked import not_in_force
 from whyidle.read.base import FolderReader, Part, Progress, UnreadableError
 from whyidle.read.counters import FILES, read_counters
 from whyidle.read.facts import Facts, read_facts, read_workers
@@ -50,6 +51,7 @@ class _Node(msgspec.Struct):
     command: list[str] | None = None
     clock: _Clock | None = None
     rings: str | None = None
+    options: dict[str, msgspec.Raw] | None = None
     machine: dict[str, msgspec.Raw] | None = None
     gpus: list[dict[str, msgspec.Raw]] | None = None
     nvml: str | None = ""
@@ -80,6 +82,8 @@ class NodeFolder(FolderReader):
             told = _Node()
         node = _node(folder, told, warnings)
         logs = tuple(_logs(folder, told.rings, node.name, warnings))
+        if told.ended is not None:
+            warnings += not_in_force(told.options, logs)
         series: list[Series] = []
         for name in FILES:
             if (folder / name).exists():

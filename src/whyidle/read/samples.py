@@ -32,6 +32,7 @@ SETTINGS: Final = {  # series that are one number all the time, and the fact tha
 }
 ANOTHER: Final = 0.1  # of a counter's values beyond its range: it is another counter
 DAMAGE: Final = 1e6  # beyond it a value is no other counter's, but damage, or a code for "not measured"
+SIGNED: Final = frozenset({"loss"})  # may be negative
 HIGHEST: Final = {"_percent": 100.0, "_share": 1.0}  # by what a series' name ends in
 
 # DCGM and NVML write these where they have no value: dcgm_structs.h, DCGM_*_BLANK and the 15 codes above each.
@@ -181,7 +182,9 @@ def possible(name: str, value: Floats64) -> tuple[Floats64, int]:
     Where a part of them says that this is another quantity, watts or a sum over GPUs, none is believed.
     """
     highest = next((most for ending, most in HIGHEST.items() if name.endswith(ending)), LARGEST)
-    if not len(value) or (np.fmin.reduce(value) >= 0 and np.fmax.reduce(value) <= highest):  # most are
+    if (
+        name in SIGNED or not len(value) or (np.fmin.reduce(value) >= 0 and np.fmax.reduce(value) <= highest)
+    ):  # most are
         return value, 0
     with np.errstate(invalid="ignore"):
         above = value > highest * (SLACK if highest < LARGEST else 1)

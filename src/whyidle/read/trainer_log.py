@@ -1,4 +1,4 @@
-"""What a trainer printed: how long its steps took, how long they waited for data, how many tokens it made of them."""
+"""What a trainer printed: how long its steps took, how long they waited for data, tokens per second, the loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from whyidle.model.evidence import Curve
 from whyidle.read.base import Progress, Reader, UnreadableError
 from whyidle.read.blocks import HEAD, content_of
 from whyidle.read.samples import SECOND, Samples, Subject, moment, number, steady, text_of
-from whyidle.read.trainer_patterns import EVENTS, NO_STEP, STEP, STEP_TIME, TELLS_NO_TIME, TRAINERS, UNITS, Trainer
+from whyidle.read.trainer_patterns import (
+    EVENTS,
+    GRAD_NORM,
+    LOSS,
+    LOSSES,
+    NO_STEP,
+    STEP,
+    STEP_TIME,
+    TELLS_NO_TIME,
+    TRAINERS,
+    UNITS,
+    Trainer,
+)
 
 LEAST_LINES: Final = 5  # with a step's time
 SNIFFED: Final = 2  # such lines in the first or the last bytes make it worth a look
@@ -57,13 +69,16 @@ class TrainerLog(Reader):
         if count < LEAST_LINES:
             trainer, count = _whose(lines[-TRIED:])
         found = _steps(lines, trainer)
-        if len(found) < LEAST_LINES:
-            raise UnreadableError(path, _too_few(lines, len(found)), HINT)
         times = _times(found, samples, path)
         if trainer.times_steps:
             _time_steps(found, times, samples.clock == "wall")
-        if not any(STEP_TIME in line.numbers for line in found):
-            raise UnreadableError(path, f"a log of {trainer.name} that tells neither step times nor the time.", HINT)
+        if len(found) < LEAST_LINES or not any(STEP_TIME in line.numbers for line in found):
+            why = _too_few(lines, trainer, len(found))
+            trainer, found = LOSSES, _steps(lines, LOSSES)
+            if len(found) < LEAST_LINES:
+                raise UnreadableError(path, why, HINT)
+            samples.clock, samples.warnings = "wall", []
+            times = _times(found, samples, path)
         for line, time in zip(found, times, strict=True):
             for series, value in line.numbers.items():
                 samples.add(Subject(), series, time, value)
@@ -76,7 +91,9 @@ class TrainerLog(Reader):
 def looks_like_steps(part: bytes) -> bool:
     """Say whether some lines of this part tell of steps."""
     lines = _lines(part.decode("utf-8", "replace"))
-    return _whose(lines)[1] >= SNIFFED or sum(TELLS_NO_TIME.match(line) is not None for line in lines) >= SNIFFED
+    if _whose(lines)[1] >= SNIFFED or sum(TELLS_NO_TIME.match(line) is not None for line in lines) >= SNIFFED:
+        return True
+    return sum(LOSS.search(line) is not None for line in lines) >= LEAST_LINES
 
 
 def _lines(text: str) -> list[str]:
@@ -119,7 +136,7 @@ def _steps(lines: list[str], trainer: Trainer) -> list[Line]:
 def _numbers(line: str, trainer: Trainer) -> dict[str, float]:
     numbers = {}
     for known in trainer.numbers:
-        if (told := known.pattern.search(line)) is None:
+        if known.pattern is LOSS or (told := known.pattern.search(line)) is None:
             continue
         groups = told.groupdict()
         unit = groups.get("unit") or groups.get("of") or "s"
@@ -128,6 +145,19 @@ def _numbers(line: str, trainer: Trainer) -> dict[str, float]:
             value = 1 / value if value > 0 else math.nan
         if not math.isnan(value) and (known.series != STEP_TIME or 0 < value <= LONGEST_STEP):
             numbers[known.series] = value
+    return numbers | _losses(line)
+
+
+def _losses(line: str) -> dict[str, float]:
+    """Return the loss in a line, and that it is no finite number where it is none: then it is not unknown."""
+    numbers = {}
+    if (told := LOSS.search(line)) is not None:
+        loss = float(told["number"])
+        numbers["loss"] = loss if math.isfinite(loss) else math.nan
+        if not math.isfinite(loss):
+            numbers["loss_not_finite"] = 1.0
+    if (told := GRAD_NORM.search(line)) is not None and math.isfinite(norm := float(told["number"])):
+        numbers["grad_norm"] = norm
     return numbers
 
 
@@ -172,7 +202,9 @@ def _events(lines: list[str], samples: Samples) -> None:
                 samples.add(Subject(), series, time, 1.0)
 
 
-def _too_few(lines: list[str], count: int) -> str:
+def _too_few(lines: list[str], trainer: Trainer, count: int) -> str:
+    if count >= LEAST_LINES:
+        return f"a log of {trainer.name} that tells neither step times nor the time, nor losses."
     if any(TELLS_NO_TIME.match(line) for line in lines):
         return "a log of Hugging Face's Trainer without its progress bar: it does not tell how long steps took."
     return f"a trainer's log that tells of {count:,} steps, and {LEAST_LINES} are the least."

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-NUMBER: Final = r"(?P<number>\d[\d,]{0,15}\.?\d{0,15}(?:e[+-]?\d{1,2})?)"
+# As json writes a small double: four zeros and 17 digits behind the point.
+NUMBER: Final = r"(?P<number>\d[\d,]{0,15}\.?\d{0,24}(?:e[+-]?\d{1,2})?)"
 WHOLE: Final = r"(?P<number>\d{1,15})"
 UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "min": 60.0}
 
@@ -170,6 +171,23 @@ TRAINERS: Final = (
     ),
 )
 
+# The loss, whoever prints it (total_loss, train/loss, lm loss, reduced_train_loss), but for one of an evaluation and
+# for the parts of a sum (loss_cls). A loss may be negative, and may be no number, which is told, too.
+ANY_NUMBER: Final = (
+    r"(?P<number>[+-]?(?:nan|inf(?:inity)?|(?:\d{1,15}\.?\d{0,20}|\.\d{1,20})(?:e[+-]?\d{1,3})?))(?!\w|\.\d)"
+)
+SAID_OF_IT: Final = r"['\"]?(?:\s*[:=]\s*|\s+)['\"]?(?:tensor\()?" + ANY_NUMBER
+LOSS: Final = re.compile(
+    r"(?i)(?<![\w/.-])(?<!val )(?<!valid )(?<!validation )(?<!eval )(?<!evaluation )(?<!test )"
+    r"(?:loss/)?(?:(?:total|reduced_train|train(?:ing)?|lm)[_ /])*(?:loss(?:_step)?|(?<=loss/train/)total)" + SAID_OF_IT
+)
+GRAD_NORM: Final = re.compile(r"(?i)\b(?:grad(?:ient)?[_ ]norm|gnorm)" + SAID_OF_IT)
+LOSSES: Final = Trainer(
+    "a trainer that prints losses",
+    "{'loss': 2.1, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.1}",
+    (Number("loss", LOSS), TRAINERS[-1].numbers[-1]),
+)
+
 # What a line says that happened at its time: a word that it has to have, in small letters, and its form.
 EVENTS: Final = (
     (
@@ -192,6 +210,6 @@ EVENTS: Final = (
     ),
 )
 NO_STEP: Final = re.compile(
-    r"(?:^|[\s:])(?:Test|Val|Valid|Validation|Eval|Evaluation): *\[|Epoch\(val\)"
+    r"(?:^|[\s:])(?:Test|Val|Valid|Validation|Eval|Evaluation): *\[|Epoch\(val\)|train_runtime"
 )  # of training
 TELLS_NO_TIME: Final = re.compile(r"^\{'(?:loss|eval_loss|train_runtime)': ")  # Hugging Face's Trainer

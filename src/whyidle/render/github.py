@@ -37,14 +37,15 @@ def _annotation(finding: Finding) -> str:
         properties["file"] = clean(place.file)
         if (line := file_line(place)) is not None:
             properties |= {"line": str(line)} | ({"col": str(place.column)} if place.column is not None else {})
-    return _command(_COMMAND[finding.severity], properties | {"title": clean(finding.rule)}, advice(finding))
+    return command(_COMMAND[finding.severity], properties | {"title": clean(finding.rule)}, advice(finding))
 
 
 def _unread(report: Report) -> Iterator[str]:
     for path, why in unread(report):
-        yield _command("warning", {"file": clean(path), "title": "not read"}, clean(why))
+        yield command("warning", {"file": clean(path), "title": "not read"}, clean(why))
 
 
-def _command(name: str, properties: Mapping[str, str], message: str) -> str:
+def command(name: str, properties: Mapping[str, str], message: str) -> str:
+    """Return a workflow command: "error", "warning" or "notice"."""
     told = ",".join(f"{key}={value.translate(_PROPERTY)}" for key, value in properties.items())
     return f"::{name} {told}::{message.translate(_MESSAGE)}"

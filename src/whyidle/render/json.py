@@ -78,7 +78,7 @@ def _number(value: float, key: str) -> float | None:
         return None
     if key == "usd" or key.endswith("_usd"):
         return round(value, 2)
-    if "usd" in key:
+    if "usd" in key and "per_million" not in key:  # which may be far below a cent
         return round(value, 4)
     if key in {"start_s", "end_s"}:
         return round(value, 6)

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from whyidle.model.finding import WATCH, Prediction, Report
+from whyidle.cost import YOURS
+from whyidle.model.finding import WATCH, Cost, Prediction, Report
 from whyidle.render.cleared import cleared
 from whyidle.render.lines import hang
-from whyidle.render.words import basename, clean, duration, money, plural
+from whyidle.render.words import basename, clean, duration, money, plural, unit_price
 
 _MOST_WARNINGS = 4
 _FILES = 2  # that a command names
@@ -41,13 +42,15 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
         if report.judged and not report.healthy and report.summary.gpu_idle_share is not None:
             yield from hang(Text("  cost: ", style="dim"), Text(_unpriced(report), style="dim"), width)
         return
-    asked = cost.hours is not None or cost.price_source == "your price"
+    asked = cost.hours is not None or cost.price_source == YOURS
     if not (everything or asked or not report.healthy):
         return
-    hourly = cost.usd_per_gpu_hour * cost.gpus
-    text = f"{money(cost.idle_usd_per_hour)} of {money(hourly)} per hour is idle"
-    if cost.total_usd is not None and cost.idle_usd is not None and cost.hours is not None:
-        text += f", {money(cost.idle_usd)} of {money(cost.total_usd)} in {cost.hours:g} h"
+    hourly = money(cost.usd_per_gpu_hour * cost.gpus)
+    idle = cost.idle_usd_per_hour
+    text = f"{hourly} per hour" if idle is None else f"{money(idle)} of {hourly} per hour is idle"
+    if cost.total_usd is not None and cost.hours is not None:
+        part = "" if cost.idle_usd is None else f"{money(cost.idle_usd)} of "
+        text += f", {part}{money(cost.total_usd)} in {cost.hours:g} h"
     source = clean(cost.price_source)
     if not everything and "list price" in source:
         source = "list price"
@@ -55,7 +58,18 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
     seen = sum(gpu.count for gpu in report.run.gpus) or report.summary.gpu_count
     if 0 < seen < cost.gpus:
         text += f", if all {cost.gpus:,} GPUs are like the {seen:,} recorded"
-    yield from hang(Text("  cost: ", style="bold"), Text(text), width)
+    yield from hang(Text("  cost: ", style="bold"), Text(text + _per_million(cost)), width)
+
+
+def _per_million(cost: Cost) -> str:
+    """Say what a million units of work cost; tokens say more than samples where both are known."""
+    units = "samples" if cost.usd_per_million_tokens is None else "tokens"
+    usd, busy = (getattr(cost, f"usd_per_million_{units}{name}") for name in ("", "_busy"))
+    if usd is None:
+        return ""
+    return f"; {unit_price(usd)} per million {units}" + (
+        f", {unit_price(busy)} without idle time" if busy is not None else ""
+    )
 
 
 def _unpriced(report: Report) -> str:

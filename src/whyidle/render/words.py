@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -83,6 +84,12 @@ def percents(shares: Sequence[float], total: float) -> list[int]:
 def money(usd: float) -> str:
     """Return US dollars to the cent."""
     return f"${usd:,.2f}"
+
+
+def unit_price(usd: float) -> str:
+    """Return US dollars for a unit of work: to the cent, and below a dollar with three digits that say something."""
+    digits = 2 if usd >= 1 or usd <= 0 else 2 - math.floor(math.log10(usd))
+    return f"${usd:,.{digits}f}"
 
 
 def size(count: float) -> str:

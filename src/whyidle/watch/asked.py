@@ -23,6 +23,7 @@ class Asked:
         once: look for `look_s`, say what was seen and end.
         format: terminal or json.
         price: US dollars per GPU-hour; None for the list price of each GPU.
+        price_file: the file that says so; "" for the command line.
         listen: [HOST:]PORT of the exporter; None for none.
         alarm: an idle GPU is told: whatever sink there is, else on the screen.
         floor: mean utilization below which a GPU counts as idle, 0-1.
@@ -40,6 +41,7 @@ class Asked:
     format: str = "terminal"
     color: bool = True
     price: float | None = None
+    price_file: str = ""
     listen: str | None = None
     alarm: bool = False
     floor: float = 0.15

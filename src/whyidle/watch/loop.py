@@ -115,7 +115,8 @@ class Watch:
 
     def summary(self, statuses: Sequence[Status] | None = None) -> str:
         """Return what came of it, on a line."""
-        return total(self.board.status() if statuses is None else statuses, self._clock.now_s() - self._start_s)
+        known = self.board.status() if statuses is None else statuses
+        return total(known, self._clock.now_s() - self._start_s, self._asked.price_file)
 
     def snapshot(self) -> tuple[str, Sequence[Status]]:
         """Return what is known now, from whatever thread; verdicts are at most 5 s old."""

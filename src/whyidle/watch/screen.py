@@ -52,8 +52,8 @@ def _numbers(status: Status) -> list[str]:
     ]
 
 
-def total(statuses: Sequence[Status], watched_s: float) -> str:
-    """Return what the idle time of all GPUs has cost so far."""
+def total(statuses: Sequence[Status], watched_s: float, price_file: str = "") -> str:
+    """Return what the idle time of all GPUs has cost so far; `price_file` is what says the price, if any does."""
     known = sum(one.spent.known_s for one in statuses)
     idle = sum(one.spent.idle_s for one in statuses)
     unknown = sum(one.spent.unknown_s for one in statuses)
@@ -64,6 +64,8 @@ def total(statuses: Sequence[Status], watched_s: float) -> str:
     if costs:
         hourly = usd_per_hour(statuses)
         said.append(f"idle time cost {money(sum(costs))}" + (f", now {money(hourly)} an hour" if hourly else ""))
+        if price_file:
+            said[-1] += f" (price: {price_file})"
     elif statuses:
         said.append("no list price: --price USD")
     if unknown > 0:

@@ -27,6 +27,7 @@ def install(torch: Any) -> None:
         running.append(None)
         start = perf_counter_ns()
         try:
+            hooks.goes_back(start, args, kwargs)
             return original(*args, **kwargs)
         except BaseException as error:
             hooks.hide(error)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 # Module of the job -> our modules whose `install(module)` is called as soon as it was imported.
 HOOKS = {
     "torch": (
-        *("loader_trial", "loader", "optimizer", "backward", "forward", "save", "scaler", "garbage"),
-        *("settings", "gpu", "syncs", "profiler", "counters", "worker"),
+        *("loader_trial", "loader", "optimizer", "backward", "losses", "forward", "save", "scaler", "garbage"),
+        *("switches", "settings", "gpu", "syncs", "profiler", "counters", "worker"),
     ),
     "torch.distributed.checkpoint.state_dict_saver": ("save",),
     "torch.distributed.fsdp.sharded_grad_scaler": ("scaler",),
     "torch._dynamo.utils": ("forward",),
     "torch._dynamo.callback": ("forward",),
-    "torchdata.stateful_dataloader.stateful_dataloader": ("loader_trial", "loader"),
+    "torchdata.stateful_dataloader.stateful_dataloader": ("loader_trial", "loader", "settings"),
     "safetensors.torch": ("save",),
     "transformers.trainer": ("ranges",),
     "lightning.pytorch.loops.evaluation_loop": ("ranges",),

@@ -17,7 +17,7 @@ import sys
 import threading
 import weakref
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Callable
 
 from _whyidle import backward, hooks, optimizer, record
 from _whyidle.ring import FORWARD
@@ -36,6 +36,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 _known: dict[int, tuple[Any, int]] = {}  # id of a module -> (weak reference, its number, or -1: not watched)
 _numbers = 0
+_before_training: list[Callable[[Any, int], None]] = []
 _search: _Search | None = None
 
 
@@ -188,6 +189,11 @@ class _Call:
         _thread.inside = False
 
 
+def before_training(change: Callable[[Any, int], None]) -> None:
+    """Have `change(module, number)` called before an outermost module is called to train, each time."""
+    _before_training.append(change)
+
+
 def _begin(module: Any, find: Any = number_of) -> _Call | None:
     """Note that a module is called; None where the call is not to be recorded."""
     if _thread.inside:
@@ -199,6 +205,9 @@ def _begin(module: Any, find: Any = number_of) -> _Call | None:
         flags = TRAINING if getattr(module, "training", False) else 0
         if sys.modules["torch"].is_grad_enabled():
             flags |= GRADIENTS
+        if _before_training and flags == TRAINING | GRADIENTS:
+            for change in _before_training:
+                change(module, number)
     except Exception:
         record.note_error()
         return None
@@ -233,3 +242,4 @@ def _forget() -> None:
         _search.end()
         _search.leave_compiler()
     _search = None
+    del _before_training[:]

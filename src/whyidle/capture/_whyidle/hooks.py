@@ -20,6 +20,7 @@ from _whyidle import record
 
 _replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, what it was or ABSENT, what it is now
 _after_step: list[Callable[[int, Any], Any]] = []
+_before_backward: list[Callable[[int, Any, Any], Any]] = []
 _after_iterate: list[Callable[[int, Any, Any], Any]] = []
 _around: dict[str, list[Any]] = {"wait": []}
 _undo: list[Callable[[], Any]] = []
@@ -111,7 +112,7 @@ def restore() -> None:
     del _replaced[:]
     while _undo:
         _safely(_undo.pop())
-    del _after_step[:], _after_iterate[:], waits[:]
+    del _after_step[:], _after_iterate[:], _before_backward[:], waits[:]
     _failures.clear()
 
 
@@ -259,6 +260,21 @@ def stepped(optimizer: Any) -> None:
     steps += 1
     if _after_step:
         _tell(_after_step, steps, optimizer)
+
+
+def before_backward(callback: Callable[[int, Any, Any], Any]) -> None:
+    """Have `callback(start, args, kwargs)` called before every backward pass, until it returns False.
+
+    Args:
+        callback: gets when it begins, ns, and the arguments of `torch.autograd.backward`.
+    """
+    _before_backward.append(callback)
+
+
+def goes_back(start: int, args: Any, kwargs: Any) -> None:
+    """Tell of a backward pass that begins."""
+    if _before_backward:
+        _tell(_before_backward, start, args, kwargs)
 
 
 def after_iterate(callback: Callable[[int, Any, Any], Any]) -> None:

@@ -24,6 +24,8 @@ DEFAULTS: dict[str, Any] = {
     "trace": True,
     "syncs": 3,
     "workers": False,
+    "losses": False,
+    "set": {},
     "loader_trial": None,
 }
 HELD = 256  # records of a process of which it is not known whether it trains; more than that are worth a ring

@@ -14,8 +14,8 @@ from itertools import count
 from threading import get_ident
 from typing import Any
 
-BATCH, STEP, FORWARD, BACKWARD, SAVE, ITERATE, SCALE, PROFILE, COLLECT, GPU, WATCH, RANGE, COUNT, ENVIRONMENT = range(
-    1, 15
+BATCH, STEP, FORWARD, BACKWARD, SAVE, ITERATE, SCALE, PROFILE, COLLECT, GPU, WATCH, RANGE, COUNT, ENVIRONMENT, LOSS = (
+    range(1, 16)
 )
 
 MAGIC = b"WHYIDLE1"

@@ -8,6 +8,8 @@ always called: then only a result that lies in the host's memory is read.
 from __future__ import annotations
 
 import sys
+import weakref
+from collections import deque
 from time import perf_counter_ns
 from typing import Any
 
@@ -15,7 +17,11 @@ from _whyidle import hooks, optimizer, record
 from _whyidle.ring import SCALE
 
 SKIPPED = 1  # flag
+MOST_SCALED = 8  # losses that are remembered with their scale
 STEPPED = 2  # torch.amp.grad_scaler.OptState.STEPPED
+
+# Scaled losses since the last update, with the scale where it is: on the device. Weak: a loss holds its graph.
+scaled: deque[tuple[Any, Any]] = deque(maxlen=MOST_SCALED)
 
 
 def install(module: Any) -> None:
@@ -27,6 +33,8 @@ def install(module: Any) -> None:
             scaler = getattr(place, name, None)
             if isinstance(scaler, type) and "update" in vars(scaler):
                 _wrap(scaler)
+                if record.options()["losses"]:
+                    _wrap_scale(scaler)
 
 
 def _wrap(scaler: Any) -> None:
@@ -43,11 +51,54 @@ def _wrap(scaler: Any) -> None:
         except BaseException as error:
             hooks.hide(error)
             raise
+        scaled.clear()
         if skipped is not None:
             record.put(SCALE, start, perf_counter_ns() - start, 0, SKIPPED if skipped else 0)
         return result
 
     hooks.replace(scaler, "update", update)
+
+
+def _wrap_scale(scaler: Any) -> None:
+    """Remember which losses were multiplied by what; nobody asks the device for it."""
+    if "scale" not in vars(scaler):
+        return
+    original = scaler.scale
+    is_compiling = hooks.compiling_test(sys.modules["torch"])
+
+    def scale(self: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(self, outputs, *args, **kwargs)
+        try:
+            result = original(self, outputs, *args, **kwargs)
+        except BaseException as error:
+            hooks.hide(error)
+            raise
+        try:
+            if self._enabled and self._scale is not None:
+                scaled.append((_weakly(result), self._scale))
+        except Exception:
+            record.note_error()
+        return result
+
+    hooks.replace(scaler, "scale", scale)
+
+
+def _weakly(result: Any) -> Any:
+    """Return a weak reference to a loss; of several losses at once, one to nothing: their scale is not looked for."""
+    return weakref.ref(result) if hasattr(result, "backward") else _nothing
+
+
+def _nothing() -> None:
+    return None
+
+
+def scale_of(loss: Any) -> Any:
+    """Return by what a loss was multiplied: a tensor, None where it was not, ... where that is not known."""
+    for known, scale in scaled:
+        if known() is loss:
+            return scale
+    return ... if scaled else None
 
 
 def _skipped(scaler: Any) -> bool | None:

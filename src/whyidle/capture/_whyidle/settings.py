@@ -7,12 +7,13 @@ is in force. Never a value that may hold a secret: of the environment only the n
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import weakref
 from typing import Any
 
-from _whyidle import facts, forward, hooks, machine, model, place, record
+from _whyidle import apply, facts, forward, hooks, machine, model, place, record, switches
 
 AFTER_STEPS = 3  # by then lazy modules have parameters, and warm-up code has run
 
@@ -38,6 +39,10 @@ _numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 def install(torch: Any) -> None:
     """Watch where loaders are made, models compiled and autocast entered, and read the rest after a few steps."""
+    if torch.__name__ != "torch":  # torchdata, whose loader does not call that of torch to make itself
+        if "__init__" in vars(torch.StatefulDataLoader):
+            _watch_loaders(torch.StatefulDataLoader)
+        return
     _watch_loaders(torch.utils.data.DataLoader)
     _watch_compile(torch)
     _watch_autocast(torch)
@@ -47,6 +52,7 @@ def install(torch: Any) -> None:
         if steps[0] < AFTER_STEPS:
             return True
         process(torch)
+        switches.check(torch)
         site = place.of_user(sys._getframe())
         if site is not None and not place.is_library(site.f_code.co_filename):
             facts.add_setting("optimizer_site", place.text(site), place.text(site))
@@ -84,6 +90,7 @@ def loader(dataloader: Any, number: int) -> None:
         _numbers[dataloader] = number
         where = _made.get(dataloader) or place.caller()
         facts.add_loader(number, arguments(dataloader, where))
+        apply.iterated(dataloader, where)
         facts.write()
     except Exception:
         record.note_error()
@@ -161,12 +168,21 @@ def _length(dataloader: Any) -> int | None:
 
 
 def _watch_loaders(cls: Any) -> None:
-    """Remember where a loader is made: the line to change is that one, not the loop's."""
+    """Make loaders as it was asked for, and remember where: the line to change is that one, not the loop's."""
     original = cls.__init__
+    signature = inspect.signature(original)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        call = apply.changed(signature, self, args, kwargs)
         try:
-            original(self, *args, **kwargs)
+            if call is not None:
+                try:
+                    original(self, *call.args, **call.kwargs)
+                except Exception:
+                    apply.refused(self, call)
+                    call = None
+            if call is None:
+                original(self, *args, **kwargs)
         except BaseException as error:
             hooks.hide(error)
             raise
@@ -185,7 +201,7 @@ def _watch_compile(torch: Any) -> None:
         return
 
     def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: A001 -- it is called so
-        if not hooks.is_compiling():
+        if not hooks.is_compiling() and not switches.compiling_is_off():
             try:
                 _add_compile(kwargs)
             except Exception:

@@ -53,7 +53,10 @@ class Recorded:
 
 
 _STEPS: Final = frozenset(
-    {"step_time_s", "data_wait_s", "step", "tokens_per_s", "samples_per_s", "evaluation", "checkpoint"}
+    {
+        *("step_time_s", "data_wait_s", "step", "tokens_per_s", "samples_per_s", "evaluation", "checkpoint"),
+        *("loss", "loss_not_finite", "grad_norm"),
+    }
 )
 _Place = tuple[str, int | None, str]
 # GPUs, and one counter of each, by the file and the longer one that is used; ("", ""): moments

@@ -15,7 +15,9 @@ from whyidle.model.measurement import CATALOG, Measurement
 
 FEW: Final = 10  # steps: fewer say little of a job
 SUMS: Final = {"samples_per_s", "tokens_per_s"}
-LARGEST: Final = {"alloc_retries", "graphs", "graph_breaks", "recompilations_late", "startup_s"}
+LARGEST: Final = {
+    "alloc_retries", "graphs", "graph_breaks", "peak_memory_bytes", "recompilations_late", "startup_s",
+}  # fmt: skip
 ASKED: Final = {"", "ok", "not asked", "not asked yet"}  # of NVML: it answered, or nobody wanted to know
 # A rank on which these are missing had none of it.
 ABSENT_IS_NONE: Final = {"data_wait_share"}

@@ -65,6 +65,11 @@ def period(log: StepLog, rows: Rows, beside: Intervals = NOTHING) -> Period | No
     return None
 
 
+def step_ends(rows: Rows) -> Ints:
+    """Return when steps ended, the first too, by what `period` knows them by; nothing where there are too few."""
+    return next((marks for _, marks, _ in _candidates(rows) if len(marks) >= FEWEST), EMPTY)
+
+
 def _kept(start: Ints, end: Ints, log: StepLog, beside: Intervals) -> NDArray[np.bool_]:
     """Say which steps are the job's own. Of a short job it is less strict, as nothing would be left."""
     own = overlap(start, end, _cut([*held_up(log), *_missing(log)])) == 0

@@ -12,7 +12,7 @@ from whyidle.model.evidence import Record
 from whyidle.model.finding import Location
 from whyidle.model.measurement import Measurement
 
-RETRIES, ALLOCATIONS, GRAPHS, BREAKS, RECOMPILATIONS, COMPILING = 1, 2, 3, 4, 5, 6
+RETRIES, ALLOCATIONS, GRAPHS, BREAKS, RECOMPILATIONS, COMPILING, PEAK_BYTES = 1, 2, 3, 4, 5, 6, 7
 FULL: Final = 2  # the generation of a full collection
 LONGEST_REASON: Final = 200  # characters
 MOST_SITES: Final = 20
@@ -38,6 +38,9 @@ def measure(w: Watch) -> Iterator[Measurement]:
     compiling = growth(w, COMPILING, half)
     if compiling is not None:
         yield Measurement("compile_late_share", min(compiling / w.total, 1.0))
+    peak = w.log.value[(w.log.kind == Record.COUNT) & (w.log.flags == PEAK_BYTES)]
+    if len(peak) and peak.max() > 0:
+        yield Measurement("peak_memory_bytes", int(peak.max()))
     yield from most_frequent("graph_break_reason", w.log.graph_breaks)
     yield from most_frequent("recompile_reason", w.log.recompilations)
     collections = (w.log.kind == Record.COLLECT) & (w.log.value == FULL)

@@ -1,0 +1,265 @@
+"""Runs a sweep for the command line: what is asked is checked before anything is begun, and progress is shown."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from whyidle import cost
+from whyidle.cli import INTERRUPTED
+from whyidle.cli._destination import destination, look_of
+from whyidle.cli.sweep import Asked
+from whyidle.errors import WhyIdleError
+from whyidle.launch.program import NotStartedError, Program, find
+from whyidle.model.trial import Cell, Params, Sweep
+from whyidle.render.base import Look
+from whyidle.render.sweep import cell_line, named, sweep_json, sweep_text
+from whyidle.render.words import clean, duration, money, plural
+from whyidle.sweep.budget import Budget, Rate
+from whyidle.sweep.cell import Trial, cells
+from whyidle.sweep.executor import Local, watched
+from whyidle.sweep.folder import SweepFolder, new
+from whyidle.sweep.here import gpus_here, rate, this_machine
+from whyidle.sweep.loop import Sweeping, planned, task_of, trials_in
+from whyidle.sweep.parameters import Parameter, applied, parse
+from whyidle.sweep.plan import Limits, Plan, going_on
+from whyidle.sweep.strategies import Strategy, strategy
+
+FORMATS = ("terminal", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A sweep that has been checked, and not begun."""
+
+    plan: Plan
+    parameters: tuple[Parameter, ...]
+    strategy: Strategy
+    executor: Local
+    budget: Budget
+    rate: Rate
+    looks: tuple[str, ...]  # options of `whyidle run`
+
+
+def sweep(asked: Asked) -> int:
+    """Run a sweep, show what came of it, and return the exit code.
+
+    Raises:
+        WhyIdleError: what is asked cannot be.
+    """
+    _check(asked)
+    plan = None if asked.resume is not None else _plan(asked)
+    prepared = None if plan is None else _prepared(asked, plan)
+    if asked.dry_run and prepared is not None and not (asked.output and asked.output.exists()):
+        return _list(prepared, [], asked)
+    name = "" if plan is None else _program(plan).name
+    path = asked.resume or asked.output or new(name, datetime.now(UTC).astimezone())
+    with closing(SweepFolder(path)) as folder:
+        before = folder.plan()
+        if before is None and plan is None:
+            raise WhyIdleError(f"{path} holds no sweep", "whyidle sweep -p num_workers=0,4,8 -o DIR -- COMMAND")
+        if before is not None:
+            plan = _resumed(before, asked) if plan is None else going_on(before, plan)
+            prepared = _prepared(asked, plan)
+        assert prepared is not None
+        done = trials_in(folder)
+        if asked.dry_run:
+            return _list(prepared, done, asked)
+        _ask(prepared, done, asked)
+        folder.keep(prepared.plan)
+        return _run(prepared, folder, asked)
+
+
+def _check(asked: Asked) -> None:
+    """Refuse options that do not go together, or have no meaning."""
+    if asked.show.format is not None and asked.show.format not in FORMATS:
+        raise WhyIdleError(f"no format is called {asked.show.format!r}", "formats: json, terminal")
+    if asked.resume is not None and (asked.command or asked.parameters or asked.output):
+        raise WhyIdleError(
+            "--resume takes the command and its parameters from the folder",
+            f"whyidle sweep --resume {asked.resume}; or -o {asked.resume} with the whole command",
+        )
+    if asked.resume is not None and not asked.resume.is_dir():
+        raise WhyIdleError(f"no such folder: {asked.resume}", "--resume is given the folder of a sweep")
+    cost.check(usd_per_gpu_hour=asked.price)
+
+
+def _plan(asked: Asked) -> Plan:
+    """Return what the command line asks for."""
+    limits = Limits(**asked.limits)  # type: ignore[arg-type]
+    plan = Plan(asked.command, asked.parameters, limits, asked.strategy, asked.repeats, asked.gpus or ())
+    plan.check()
+    return plan
+
+
+def _resumed(before: Plan, asked: Asked) -> Plan:
+    """Return the plan that lies in a folder; more repeats may be asked of it."""
+    if asked.limits or asked.gpus is not None:
+        raise WhyIdleError("cells that are done were ended by other limits", "--resume DIR goes on with the old ones")
+    return replace(before, repeats=max(before.repeats, asked.repeats))
+
+
+def _program(plan: Plan) -> Program:
+    """Return what the first cell would start.
+
+    Raises:
+        WhyIdleError: there is no such command.
+    """
+    parameters = parse(plan.parameters, plan.command)
+    first = {parameter.name: parameter.values[0] for parameter in parameters if parameter.values}
+    try:
+        return find(applied(parameters, first, plan.command).command)
+    except NotStartedError as error:
+        typed = error.hint.replace("whyidle run", f"whyidle sweep -p {plan.parameters[0]}")
+        raise WhyIdleError(error.message, typed or "the command of the job follows --: -- python train.py") from None
+
+
+def _prepared(asked: Asked, plan: Plan) -> _Prepared:
+    """Return the sweep, ready to begin.
+
+    Raises:
+        WhyIdleError: something of it cannot be.
+    """
+    plan.check()
+    _program(plan)
+    parameters = parse(plan.parameters, plan.command)
+    names = gpus_here()
+    costs = rate(asked.price, names, 1 if plan.gpus else None)
+    budget = Budget(*asked.budget)
+    budget.check(costs)
+    looks = () if names else ("--no-trace",)  # a trace tells of the GPU what nothing else does
+    chosen = strategy(plan.strategy, parameters, this_machine())
+    return _Prepared(plan, parameters, chosen, Local(plan.gpus), budget, costs, looks)
+
+
+def _most(prepared: _Prepared, done: Sequence[Trial]) -> tuple[int, float | None]:
+    """Return how many jobs are still to be run at most, and what they can cost."""
+    plan = prepared.plan
+    there = cells(done, prepared.rate)
+    times = [
+        sum(dict(one.outcome.params) == dict(cell.params) for one in done) for cell in there if cell.status == "ok"
+    ]
+    left = prepared.strategy.most_cells - len(there) if planned(prepared.strategy, there) else 0
+    jobs = left * plan.repeats + sum(max(plan.repeats - count, 0) for count in times)
+    slots = prepared.executor.slots
+    return jobs, prepared.budget.most_usd(prepared.rate, jobs, plan.limits.cell_time_s, slots)
+
+
+def _ask(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> None:
+    """Ask before money is spent.
+
+    Raises:
+        WhyIdleError: nobody says yes.
+    """
+    jobs, most = _most(prepared, done)
+    if asked.yes or not most or not jobs:
+        return
+    said = f"{plural(jobs, 'job')} of {duration(prepared.plan.limits.cell_time_s)} at most: up to {money(most)}"
+    said += f" ({prepared.rate.source})"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise WhyIdleError(f"{said}, and nobody to ask", "--yes goes on without asking; --max-cost USD is a limit")
+    if not typer.confirm(f"{clean(said)}. Begin?", err=True):
+        raise WhyIdleError("nothing was run", "--dry-run lists the cells; --max-cost USD is a limit")
+
+
+def _list(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> int:
+    """Say what would be run."""
+    plan, lines = prepared.plan, []
+    left = planned(prepared.strategy, cells(done, prepared.rate))
+    for params in left:
+        job = applied(prepared.parameters, params, plan.command)
+        task = task_of(job, Path("CELL"), prepared.looks)
+        variables = [f"{name}={shlex.quote(value)}" for name, value in task.environment.items()]
+        lines += [f"  {named(params)}", f"    {' '.join([*variables, shlex.join(_as_typed(watched(task)))])}"]
+    jobs, most = _most(prepared, done)
+    repeats = f", each cell {plan.repeats} times" if plan.repeats > 1 else ""
+    lines.append(f"  {plural(jobs, 'job')} at most{repeats}.")
+    lines += [f"  {parameter.name}: {parameter.said}." for parameter in prepared.parameters if parameter.said]
+    limit = duration(plan.limits.cell_time_s)
+    lines.append(f"  Each ends after {limit} at the latest" + (f": {money(most)} at most." if most else "."))
+    with destination(asked.show.report, force=asked.show.force) as out:
+        out.write("\n".join(map(clean, lines)) + "\n")
+    return 0
+
+
+def _as_typed(command: list[str]) -> list[str]:
+    """Return the command of a cell as a person types it."""
+    return ["whyidle", *command[command.index("run") :]]
+
+
+def _run(prepared: _Prepared, folder: SweepFolder, asked: Asked) -> int:
+    """Run the cells, and show what came of them."""
+    show = asked.show
+    sweeping = Sweeping(
+        prepared.plan, folder, prepared.parameters, prepared.strategy, prepared.executor, prepared.budget,
+        prepared.rate, looks=prepared.looks,
+    )  # fmt: skip
+    chosen = show.format or ("json" if show.report is not None and show.report.suffix.lower() == ".json" else None)
+    with nullcontext() if show.report is None else destination(show.report, force=show.force) as file:
+        try:
+            with _stoppable(), _progress(show.quiet) as (sweeping.begins, sweeping.told):
+                found = sweeping.run()
+        except KeyboardInterrupt:
+            done = plural(len(sweeping.cells()), "cell")
+            sys.stderr.write(f"whyidle: {done} done and kept in {clean(str(folder.path))}\n")
+            sys.stderr.write(f"hint: to go on: whyidle sweep --resume {shlex.quote(str(folder.path))}\n")
+            raise typer.Exit(INTERRUPTED) from None
+        folder.report(sweep_json(found))
+        if file is not None:
+            file.write(_shown(found, chosen or "terminal", file.look))
+    with destination(color=show.color) as out:
+        out.write(_shown(found, show.format or "terminal", out.look))
+    return found.exit_code
+
+
+def _shown(found: Sweep, chosen: str, look: Look) -> str:
+    return sweep_json(found) if chosen == "json" else sweep_text(found, look)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[tuple[Callable[[Params], None], Callable[[Cell], None]]]:
+    """Yield what is told of cells that begin and end: lines on standard error, on a terminal with the time below."""
+    look = look_of(sys.stderr, True, everything=False)
+    columns = (TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    watched_by = sys.stderr.isatty() and not quiet
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched_by)
+    tasks: dict[str, TaskID] = {}
+
+    def begins(params: Params) -> None:
+        tasks[named(params)] = bar.add_task(f"running {named(params)}", total=None)
+
+    def told(cell: Cell) -> None:
+        task = tasks.pop(named(cell.params), None)
+        if task is not None:
+            bar.remove_task(task)
+        if watched_by:
+            bar.console.print(cell_line(cell, look), markup=False, highlight=False, soft_wrap=True)
+        elif not quiet:
+            sys.stderr.write(f"{cell_line(cell, look)}\n")
+            sys.stderr.flush()
+
+    with bar:
+        yield begins, told
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let what schedulers and closed terminals send end the sweep as Ctrl-C does, with all its processes."""
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)

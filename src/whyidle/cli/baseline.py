@@ -1,0 +1,61 @@
+"""`whyidle baseline save`: what is kept of a run, for `whyidle check` to hold later ones against."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from whyidle.cli._destination import destination
+from whyidle.cli._loading import loading
+from whyidle.cli.diagnose import Paths
+from whyidle.compare.baseline import baseline_from
+from whyidle.errors import WhyIdleError
+from whyidle.render.gate import baseline_json, baseline_text
+from whyidle.render.words import clean
+
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+
+
+def baseline(
+    what: Annotated[Literal["save"], typer.Argument(metavar="save", help="Keep what a run was and how it did.")],
+    paths: Paths,
+    output: Output = Path("baseline.json"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    format: Annotated[  # noqa: A002
+        Literal["terminal", "json"], typer.Option("--format", "-f", help="Of what is shown: terminal or json.")
+    ] = "terminal",
+    no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
+) -> int:
+    """Keep what a run was and how it did, to hold later ones against.
+
+    That is its GPUs, batch size, model and precision; its step times, idle time, waits and memory. Check the file
+    in, or keep it where CI finds it: `whyidle check` holds later runs against it.
+
+    For example:
+
+        whyidle run -o runs/good -- python train.py --steps 500
+        whyidle baseline save runs/good -o baseline.json
+        whyidle check runs/new --baseline baseline.json --max-step-time-regression 5%
+
+    Exit code: 0 saved; 2 there is nothing to keep, or wrong usage.
+    """
+    assert what == "save"
+    with destination(output, force=force) as file:
+        with loading() as progress:
+            kept, doubts = baseline_from(paths, datetime.now(UTC).isoformat(timespec="seconds"), progress)
+        if not kept.step_seconds and kept.gpu_idle_share is None and kept.data_wait_share is None:
+            raise WhyIdleError(
+                " ".join(("there is nothing to keep: neither steps nor idle time nor waits were measured.", *doubts)),
+                "whyidle run -- python train.py records them",
+            )
+        text = baseline_json(kept)
+        file.write(text)
+    for said in doubts:
+        sys.stderr.write(f"whyidle: warning: {clean(said)}\n")
+    with destination(color=not no_color) as out:
+        out.write(text if format == "json" else baseline_text(kept, str(output), out.look))
+    return 0

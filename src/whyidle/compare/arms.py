@@ -1,0 +1,139 @@
+"""One side of a comparison: a run that was read, measured and judged, or several repeats of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from whyidle.compare.pace import Pace
+from whyidle.measure import Measured
+from whyidle.model.arithmetic import usd_per_million_tokens
+from whyidle.model.comparison import Arm
+from whyidle.model.evidence import Floats64, Run
+from whyidle.model.finding import Report
+from whyidle.model.hardware import list_price
+
+NONE: Final = np.empty(0, np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """One start of a job: its evidence, and what was found of it.
+
+    Attributes:
+        paths: of the evidence, as they were given.
+        pace: its steps; None where nothing tells of steps.
+        units: of work that it holds in all, where somebody said so.
+    """
+
+    paths: tuple[str, ...]
+    run: Run
+    measured: Measured
+    report: Report
+    pace: Pace | None
+    units: float | None = None
+
+    @property
+    def steady(self) -> Floats64:
+        """Return the time of each step after the warm-up, s."""
+        return NONE if self.pace is None else self.pace.steady
+
+    @property
+    def recorded_s(self) -> float | None:
+        """Return the time that the recording holds; None where it tells none."""
+        summary = self.report.summary
+        return summary.watched_s or summary.window_s or summary.curve_s
+
+    @property
+    def samples_per_step(self) -> float | None:
+        """Return samples that all ranks take in a step: as they were counted, else as the loader was set."""
+        summary, settings = self.report.summary, self.report.run.settings
+        if summary.samples_per_s and summary.step_time_mean_s:
+            return summary.samples_per_s * summary.step_time_mean_s
+        batch, batches = settings.get("batch_size"), summary.batches_per_step
+        if isinstance(batch, int) and batch and batches:
+            return batch * batches * (self.report.run.world_size or 1)
+        return None
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Return tokens that all ranks take in a step."""
+        summary = self.report.summary
+        if summary.tokens_per_s and summary.step_time_mean_s:
+            return summary.tokens_per_s * summary.step_time_mean_s
+        return None
+
+    @property
+    def units_per_step(self) -> float | None:
+        """Return units of work in a step, where somebody said how many the recording holds.
+
+        The log of a whole run also holds steps that are not judged, and it counts its samples itself.
+        """
+        if self.units is None or self.pace is None or self.measured.watched.logs:
+            return None
+        return self.units / len(self.pace.seconds)
+
+
+def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | None = None) -> Arm:
+    """Return what a side looks like. Its idle time and its settings are those of the repeat in the middle.
+
+    Args:
+        repeats: one, or several.
+        price: US dollars per GPU-hour; else the list price of the GPU, where there is one.
+        gpus: GPUs that the job rents; else its ranks, else those that were seen.
+    """
+    shown = middle(repeats)
+    counts = all(one.pace is not None and one.pace.per == "step" for one in repeats)
+    steady = [one.steady for one in repeats if len(one.steady)] if counts else []
+    mean = float(np.mean([times.mean() for times in steady])) if steady else None
+    samples, tokens = per_second(shown.samples_per_step, mean), per_second(shown.tokens_per_step, mean)
+    samples = told(repeats, "sample") or samples
+    tokens = told(repeats, "token") or tokens
+    hourly = _usd_per_hour(shown.report, price, gpus)
+    return Arm(
+        paths=tuple(path for one in repeats for path in one.paths),
+        run=shown.report.run,
+        summary=shown.report.summary,
+        steps=sum(len(one.steady) for one in repeats),
+        warm_up=max(0 if one.pace is None else one.pace.dropped for one in repeats),
+        steps_from=shown.pace.source if shown.pace is not None else "",
+        step_time_s=float(np.mean([np.median(times) for times in steady])) if steady else None,
+        step_time_mean_s=mean,
+        samples_per_s=samples,
+        tokens_per_s=tokens,
+        usd_per_million_samples=usd_per_million_tokens(1, hourly, samples) if hourly and samples else None,
+        usd_per_million_tokens=usd_per_million_tokens(1, hourly, tokens) if hourly and tokens else None,
+    )
+
+
+def middle(repeats: Sequence[Repeat]) -> Repeat:
+    """Return the repeat whose mean step is the middle one."""
+    ordered = sorted(repeats, key=lambda one: float(one.steady.mean()) if len(one.steady) else 0.0)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def per_second(per_step: float | None, step_s: float | None) -> float | None:
+    """Return a rate; None where one of the two is not known."""
+    return per_step / step_s if per_step and step_s else None
+
+
+def told(repeats: Sequence[Repeat], per: str) -> float | None:
+    """Return the rate, 1/s, that a trainer printed in place of step times; None where it did not."""
+    if not all(one.pace is not None and one.pace.per == per and len(one.steady) for one in repeats):
+        return None
+    return 1 / float(np.mean([one.steady.mean() for one in repeats]))
+
+
+def _usd_per_hour(report: Report, price: float | None, gpus: int | None) -> float | None:
+    """Return what all GPUs cost per hour; None without a price. A GPU that is split has no list price."""
+    if price is None:
+        if any(device.instance for device in report.summary.devices):
+            return None
+        listed = {list_price(gpu.name) for gpu in report.run.gpus}
+        found = listed.pop() if len(listed) == 1 else None
+        price = None if found is None else found.usd_per_gpu_hour
+    count = gpus or report.run.world_size or report.summary.gpu_count or 1
+    return None if price is None else price * count

@@ -1,0 +1,175 @@
+"""The verdict on two sides: by the interval of the ratio of their mean steps, and what it would have seen at least."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from whyidle.compare import bootstrap
+from whyidle.compare.arms import Repeat, middle
+from whyidle.compare.student import NORMAL
+from whyidle.model.comparison import Interval, Per, Verdict
+
+# What differs by less is no improvement, however sure that it differs (docs/compare.md).
+DELTA: Final = 0.01
+# Steps after the warm-up. Of three an interval is known, as wide as two degrees of freedom ask: of 400 pairs that did
+# not differ 3% at most were called improved, of 3, 5 and 9 steps alike, where steps do not depend on each other.
+FEWEST: Final = bootstrap.LEAST
+FEW: Final = 10  # steps: fewer do not show whether they depend on each other, which widens intervals (judgement)
+SAME_WORK: Final = 0.02  # samples per step that differ by less are the same batch: the last of an epoch may be smaller
+# sd over mean that one window may have by itself: steps of recordings with ProfilerStep vary by 0.01-0.16
+# (whyidle.measure.steps), and nothing tells it of a recording without steps.
+VARIES: Final = 0.16
+RECORD: Final = "record 20 steps or more, with prof.step() in each, or run both under `whyidle run`"
+UNITS: Final = "--units N says how many samples, tokens or iterations each recording holds (N,M where they differ)"
+NOUNS: Final[dict[Per, str]] = {"step": "steps", "sample": "samples", "token": "tokens", "unit": "units of work"}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict in numbers, before anything else is held against it."""
+
+    verdict: Verdict
+    message: str
+    per: Per = "step"
+    speedup: Interval | None = None
+    throughput: Interval | None = None
+    smallest: float | None = None
+    between_runs: bool = False
+
+
+def judged(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged:
+    """Return whether the second side is faster than the first, by how much, and how sure that is."""
+    short = next(
+        (why for name, side in (("BEFORE", before), ("AFTER", after)) if (why := _lacks(name, side))),
+        None,
+    )
+    if short is not None:
+        return _by_windows(before, after) or Judged("cannot judge", f"Cannot judge: {short}")
+    work = _work(before, after)
+    if isinstance(work, str):
+        return Judged("cannot judge", f"Cannot judge: {work}")
+    per, factor = work
+    sides = [[one.steady for one in side] for side in (before, after)]
+    speedup = bootstrap.ratio_of_medians(*sides)
+    throughput = _scaled(bootstrap.ratio_of_means(*sides), factor)
+    smallest = _called(bootstrap.smallest_detectable(throughput))
+    verdict = _verdict(throughput)
+    between = len(before) > 1 and len(after) > 1
+    said = [_answer(verdict, throughput, per, smallest), *_counted(per, factor)]
+    said += [_rests_on(before, after, between)]
+    return Judged(verdict, " ".join(said), per, speedup, throughput, smallest, between)
+
+
+def _verdict(ratio: Interval) -> Verdict:
+    if ratio.low > 1 + DELTA:
+        return "improved"
+    return "regressed" if ratio.high < 1 / (1 + DELTA) else "no detectable change"
+
+
+def _called(seen: float) -> float:
+    """Return the change that would have been called one in 80% of cases: what is seen so often, beyond DELTA."""
+    return (1 + DELTA) * (1 + seen) - 1
+
+
+def _lacks(name: str, side: Sequence[Repeat]) -> str | None:
+    """Return why the steps of a side do not allow a verdict; None where they do."""
+    if any(one.pace is None for one in side):
+        paces = " and ".join(dict.fromkeys(one.report.run.levels[0] for one in side if one.report.run.levels))
+        curve = all(one.report.run.only_curves for one in side)
+        what = "GPU curves alone tell how busy a GPU is, not how fast its job" if curve else "nothing tells of steps"
+        hint = UNITS if any(one.recorded_s for one in side) else RECORD
+        return f"{name} ({paces or 'no evidence'}): {what}. {hint[:1].upper()}{hint[1:]}."
+    least = min(side, key=lambda one: len(one.steady))
+    if len(least.steady) >= FEWEST or least.pace is None:
+        return None
+    whole, left = len(least.pace.seconds), len(least.steady)
+    steps = f"{whole} step{'' if whole == 1 else 's'}"
+    rest = f", of which {left} {'is' if left == 1 else 'are'} left after the warm-up" if left < whole else ""
+    return f"{name} has {steps}{rest}: {FEWEST} are the fewest that can show a difference. {_capital(RECORD)}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _work(before: Sequence[Repeat], after: Sequence[Repeat]) -> tuple[Per, float] | str:
+    """Return what throughput is counted in and AFTER's work per step over BEFORE's, or why they have no common unit."""
+    one, other = middle(before), middle(after)
+    if one.pace is None or other.pace is None:
+        return RECORD
+    if one.pace.per != other.pace.per:
+        return f"no common unit: BEFORE is told per {one.pace.per}, AFTER per {other.pace.per}."
+    if one.pace.per != "step":
+        return one.pace.per, 1.0
+    if one.units_per_step and other.units_per_step:
+        return "unit", other.units_per_step / one.units_per_step
+    counts: tuple[tuple[Per, float | None, float | None], ...] = (
+        ("sample", one.samples_per_step, other.samples_per_step),
+        ("token", one.tokens_per_step, other.tokens_per_step),
+    )
+    for per, had, has in counts:
+        if had and has:
+            return ("step", 1.0) if abs(has / had - 1) <= SAME_WORK else (per, has / had)
+    sizes = [side.report.run.settings.get("batch_size") for side in (one, other)]
+    if None not in sizes and sizes[0] != sizes[1]:
+        return (
+            f"the batch size differs ({sizes[0]}, {sizes[1]}), and how many samples a step takes is not known. {UNITS}."
+        )
+    return "step", 1.0
+
+
+def _scaled(interval: Interval, factor: float) -> Interval:
+    return Interval(interval.low * factor, interval.likely * factor, interval.high * factor)
+
+
+def _by_windows(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged | None:
+    """Return the verdict by units of work over the time that was recorded; None where either is not known.
+
+    One recording is one value. How much that varies is not in it; VARIES stands in, and the answer says so.
+    """
+    rates: list[float] = []
+    for side in (before, after):
+        known = [one.recorded_s / one.units for one in side if one.recorded_s and one.units]
+        if len(known) < len(side):
+            return None
+        rates.append(sum(known) / len(known))
+    ratio = rates[0] / rates[1]
+    error = VARIES * math.sqrt(1 / len(before) + 1 / len(after))
+    width = math.exp(NORMAL.inv_cdf(0.975) * error)
+    throughput = Interval(ratio / width, ratio, ratio * width)
+    smallest = _called(math.expm1(bootstrap.POWER * error))
+    verdict = _verdict(throughput)
+    said = (
+        f"{_answer(verdict, throughput, 'unit', smallest)} No steps were compared: each recording is one value, and "
+        f"that range supposes that it varies by {VARIES:.0%}, as steps do at most."
+    )
+    return Judged(verdict, said, "unit", None, throughput, smallest)
+
+
+def _answer(verdict: Verdict, ratio: Interval, per: Per, smallest: float) -> str:
+    said = f"{ratio.likely:.2f}x the {NOUNS[per]} per second ({ratio.low:.2f}x–{ratio.high:.2f}x, 95%)"
+    if verdict != "no detectable change":
+        return f"{_capital(verdict)}: {said}."
+    if not math.isfinite(smallest):
+        return f"No detectable change: {said}."
+    return f"No detectable change: {said}; a change of {smallest * 100:.2g}% or more would have been seen."
+
+
+def _counted(per: Per, factor: float) -> list[str]:
+    """Return why it is not counted per step, where that has to be said."""
+    return [] if factor == 1.0 else [f"AFTER's step does {factor:.3g}x the work, so it is counted per {per}."]
+
+
+def _rests_on(before: Sequence[Repeat], after: Sequence[Repeat], between: bool) -> str:
+    """Return how far the answer goes."""
+    counts = [sum(len(one.steady) for one in side) for side in (before, after)]
+    if between:
+        return f"By {len(before)} and {len(after)} repeats, {counts[0]:,} and {counts[1]:,} steps."
+    few = "So few do not show how much one depends on the next: the range supposes that it does not. "
+    said = f"By {counts[0]:,} and {counts[1]:,} steps. {few if min(counts) < FEW else ''}"
+    if max(len(before), len(after)) > 1:
+        return f"{said}Of one side there are no repeats: how much it differs from start to start is not known."
+    return f"{said}Within these two runs only: how much a job differs from start to start is not known without repeats."

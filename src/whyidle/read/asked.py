@@ -1,0 +1,55 @@
+"""What a job was asked to be set to (`whyidle run --set`) beside what it was seen to be set to: where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from whyidle.model.evidence import Fact, StepLog
+from whyidle.read.typed import WRONG, Int
+
+MOST: Final = 64  # settings
+
+
+Options: TypeAlias = Mapping[str, msgspec.Raw]
+
+
+def not_in_force(options: Options | None, logs: Sequence[StepLog]) -> Iterator[str]:
+    """Yield a sentence for each setting that did not come into force, or not everywhere.
+
+    Args:
+        options: what `whyidle run` was asked for, as node.json has it.
+        logs: of the machine's processes; those without a record were not watched for as long as it takes.
+    """
+    facts = [fact for log in logs if len(log) for fact in log.facts]
+    if not facts:
+        return
+    for name, value in _asked(options).items():
+        text = ("off", "on")[value] if isinstance(value, bool) else value
+        there = [fact.where for fact in facts if (fact.name, fact.subject) == ("set", name)]
+        refused = [fact for fact in facts if (fact.name, fact.subject) == ("not_set", name)]
+        yield from _sentences(f"{name}={text}", there, refused)
+
+
+def _sentences(setting: str, there: Sequence[str], refused: Sequence[Fact]) -> Iterator[str]:
+    if not there and not refused:
+        what = "no DataLoader for it was iterated" if setting.startswith("loader:") else "the job did not come that far"
+        yield f"{setting} was not seen to come into force: {what}."
+    for where, why in dict.fromkeys((fact.where, fact.value) for fact in refused):
+        only = (
+            f"came into force at {there[0]}, but did not at {where}" if there else f"did not come into force at {where}"
+        )
+        yield f"{setting} {only}: {why}."
+
+
+def _asked(options: Options | None) -> dict[str, bool | int | str]:
+    """Return the settings that were asked for; nothing where the file does not say, or is damaged."""
+    if not options or "set" not in options:
+        return {}
+    try:
+        given = msgspec.json.decode(options["set"], type=dict[str, bool | Int | str])
+    except WRONG:
+        return {}
+    return dict(list(given.items())[:MOST])

@@ -1,0 +1,161 @@
+"""The table of `whyidle sweep`: what to take, each cell beside the first, and what the sweep cost."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Final, TypeAlias
+
+from whyidle._version import __version__
+from whyidle.model.comparison import Interval
+from whyidle.model.trial import Cell, Params, Sweep
+from whyidle.render.base import Look
+from whyidle.render.json import SCHEMA_VERSION, dumps
+from whyidle.render.words import clean, duration, money, percent, plural, rate, shorten, size, times
+
+BAR: Final = 20  # columns of the longest bar
+LONGEST_WHY: Final = 60
+LEAST_WIDTH: Final = 60
+MOST_ROWS: Final = 24  # of a table on a screen
+
+_Column: TypeAlias = tuple[str, Callable[[Cell], str]]
+
+
+def sweep_json(sweep: Sweep) -> str:
+    """Return the sweep for programs."""
+    values = {field.name: getattr(sweep, field.name) for field in fields(sweep)}
+    return dumps({"schema_version": SCHEMA_VERSION, "whyidle": __version__, **values})
+
+
+def sweep_text(sweep: Sweep, look: Look) -> str:
+    """Return the sweep for a person, what to take first."""
+    width = max(look.width, LEAST_WIDTH)
+    lines = [*_wrapped(_answer(sweep), width), "", *_table(sweep, look)]
+    notes = [sweep.stopped and f"Not every cell was run: {sweep.stopped}.", *sweep.warnings]
+    for note in filter(None, notes):
+        lines += ["", *_wrapped(note[:1].upper() + note[1:], width)]
+    lines += ["", *_wrapped(_end(sweep), width)]
+    text = "\n".join(lines) + "\n"
+    if not look.unicode:
+        text = text.replace("±", "+-").replace("…", "...").replace("µ", "u").encode("ascii", "replace").decode()
+    return f"\n{text}\n" if look.spaced else text
+
+
+def cell_line(cell: Cell, look: Look) -> str:
+    """Return a line that says what one cell gave."""
+    parts = [named(cell.params), cell.status]
+    if cell.throughput is not None and cell.step_time_mean_s is not None:
+        parts += [f"{_step(cell)} a step", f"{rate(cell.throughput.likely)} {cell.throughput_unit}/s"]
+        parts += [f"{percent(cell.data_wait_share)} wait"] if cell.data_wait_share is not None else []
+    parts += [f"{plural(cell.steps, 'step')} in {duration(cell.seconds)}"]
+    if cell.why and cell.status != "ok":
+        parts.append(shorten(clean(cell.why), 2 * LONGEST_WHY))
+    text = "  ".join(parts)
+    return text if look.unicode else text.replace("±", "+-").replace("µ", "u").encode("ascii", "replace").decode()
+
+
+def named(params: Params) -> str:
+    """Return values as they are typed."""
+    return clean(" ".join(f"{name}={value}" for name, value in params.items()))
+
+
+def _answer(sweep: Sweep) -> str:
+    if sweep.recommended is None:
+        return sweep.why or "No cell was run."
+    what, why = named(sweep.recommended), clean(sweep.why)
+    return f"Take {what}: it{why.removeprefix(what)}" if why.startswith(what) else f"Take {what}. {why}"
+
+
+def _table(sweep: Sweep, look: Look) -> list[str]:
+    """Return a row per cell; a column of which no cell knows anything is left out, the bars where they do not fit."""
+    cells = sweep.cells[:MOST_ROWS] if not look.everything else sweep.cells
+    if not cells:
+        return []
+    chosen = [cell for cell in cells if sweep.recommended is not None and dict(cell.params) == dict(sweep.recommended)]
+    columns = [(head, text) for head, text in _columns(sweep) if any(text(cell) for cell in cells)]
+    rows = [[head for head, _ in columns]]
+    rows += [[text(cell) for _, text in columns] for cell in cells]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    bars = ["", *_bars(cells, look)]
+    room = look.width - 4 - sum(widths) - 2 * len(widths) >= BAR
+    lines = []
+    for cell, row, bar in zip([None, *cells], rows, bars, strict=True):
+        mark = ("▶" if look.unicode else ">") if cell in chosen and cell is not None else " "
+        parts = [
+            text.ljust(w) if k < len(sweep.applied or ()) else text.rjust(w)
+            for k, (text, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        failed = cell is not None and cell.throughput is None
+        end = shorten(clean(cell.why), LONGEST_WHY) if failed and cell is not None else bar if room else ""
+        lines.append(f"  {mark} {'  '.join(parts)}  {end}".rstrip())
+    more = len(sweep.cells) - len(cells)
+    return lines + ([f"    and {plural(more, 'cell')} more: {clean(sweep.folder)}/report.json"] if more else [])
+
+
+def _columns(sweep: Sweep) -> Sequence[_Column]:
+    names = list(sweep.cells[0].params)
+    unit = next((cell.throughput_unit for cell in sweep.cells if cell.throughput is not None), "steps")
+
+    def value(name: str) -> Callable[[Cell], str]:
+        return lambda cell: clean(cell.params.get(name, ""))
+
+    return (
+        *((clean(name), value(name)) for name in names),
+        ("", lambda cell: "" if cell.status == "ok" else cell.status),
+        ("step", _step),
+        (f"{unit}/s", lambda cell: "" if cell.throughput is None else rate(cell.throughput.likely)),
+        ("vs first", lambda cell: "" if cell.speedup is None else times(cell.speedup.likely, 2)),
+        ("wait", lambda cell: _share(cell.data_wait_share)),
+        ("GPU idle", lambda cell: _share(cell.gpu_idle_share)),
+        ("GPU memory", lambda cell: "" if cell.peak_memory_bytes is None else size(cell.peak_memory_bytes)),
+        ("memory", lambda cell: "" if cell.peak_host_memory_bytes is None else size(cell.peak_host_memory_bytes)),
+        (f"$/M {unit}", lambda cell: "" if cell.usd_per_million is None else money(cell.usd_per_million)),
+    )
+
+
+def _step(cell: Cell) -> str:
+    """Return the mean step with half the width of its interval."""
+    mean = cell.step_time_mean_s
+    return "" if mean is None else f"{duration(mean.likely)} ±{_half(mean)}"
+
+
+def _half(interval: Interval) -> str:
+    half = (interval.high - interval.low) / 2 / interval.likely if interval.likely > 0 else float("inf")
+    return f"{half:.1%}" if half < 10 else "?"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else percent(share)
+
+
+def _bars(cells: Sequence[Cell], look: Look) -> list[str]:
+    """Return a bar per cell, as long as its throughput; its last part is the interval in which the true end lies."""
+    most = max((cell.throughput.likely for cell in cells if cell.throughput is not None), default=0.0)
+    full, maybe = ("█", "▒") if look.unicode else ("#", "-")
+    bars = []
+    for cell in cells:
+        known = cell.throughput
+        if known is None or most <= 0:
+            bars.append("")
+            continue
+        low, high = (
+            min(max(round(end / most * BAR), 0), BAR + 2) if end < float("inf") else BAR + 2
+            for end in (known.low, known.high)
+        )
+        bars.append(full * low + maybe * (high - low))
+    return bars
+
+
+def _end(sweep: Sweep) -> str:
+    """Return what it cost, and where the evidence is."""
+    seconds = sum(cell.seconds for cell in sweep.cells)
+    ran = sum(cell.status != "not run" for cell in sweep.cells)
+    said = f"{plural(ran, 'cell')} in {duration(seconds)}"
+    if sweep.usd is not None and sweep.usd_per_gpu_hour is not None:
+        said += f", {money(sweep.usd)} at {money(sweep.usd_per_gpu_hour)} per GPU-hour ({clean(sweep.price_source)})"
+    return f"{said}. Evidence: {clean(sweep.folder)}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(clean(text), width - 4, initial_indent="  ", subsequent_indent="  ", break_long_words=False)

@@ -1,0 +1,174 @@
+"""Which cell of a sweep to take: the cheapest one that is as fast as the fastest, as far as the steps can tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from whyidle.model.comparison import Interval
+from whyidle.model.trial import Cell, Params
+from whyidle.render.words import percent, times
+from whyidle.sweep.parameters import Parameter
+
+SAME: Final = 0.02  # of throughput: less is not worth another worker (docs/method.md: a gain below 2% ends a search)
+DOUBTFUL: Final = 0.05  # more is not given away, even where the steps vary so much that it cannot be seen
+FULL: Final = 0.90  # of a device's memory: beyond it an odd batch, or a fragmented allocator, fails
+NORMAL_95: Final = 1.96  # standard errors from the middle of a 95% interval to its ends
+
+_Key: TypeAlias = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The throughput of one cell over that of another, 0.95 is 5% slower, with its 95% interval."""
+
+    low: float
+    likely: float
+    high: float
+
+    @property
+    def is_as_good(self) -> bool:
+        """Say whether what is lost is too little to matter, or is not seen and not much."""
+        return self.likely >= 1 - SAME or (self.high >= 1 and self.likely >= 1 - DOUBTFUL)
+
+
+def recommend(cells: Sequence[Cell], parameters: Sequence[Parameter]) -> tuple[Params | None, str]:
+    """Return the values to take, and why these and not the next; None and why not where no cell can be.
+
+    Args:
+        cells: that are done.
+        parameters: that were varied, with their values in the order given.
+    """
+    ok = [cell for cell in cells if cell.status == "ok" and cell.throughput is not None and cell.throughput.likely > 0]
+    fits = [cell for cell in ok if not is_full(cell)]
+    if not fits:
+        why = "every cell fills its GPU's memory to more than 90%." if ok else "no cell gave a throughput."
+        return None, f"Nothing to recommend: {why}"
+    order = {id(cell): cost(cell, parameters) for cell in fits}
+    best = max(fits, key=_throughput)
+    chosen = min((cell for cell in fits if beside(cell, best).is_as_good), key=lambda cell: order[id(cell)])
+    said = [_why(chosen, best, fits, order)]
+    fuller = [cell for cell in ok if is_full(cell) and _throughput(cell) > _throughput(chosen)]
+    if fuller:
+        one = max(fuller, key=_throughput)
+        said.append(f"{named(one.params)} is faster, but fills {percent(_filled(one))} of the GPU's memory.")
+    said += _further(chosen, best, cells, parameters)
+    return chosen.params, " ".join(said)
+
+
+def beside(cell: Cell, other: Cell) -> Beside:
+    """Return one throughput over another; the intervals of both, as independent, give that of their ratio."""
+    if cell is other or cell.throughput is None or other.throughput is None:
+        return Beside(1.0, 1.0, 1.0)
+    ratio = cell.throughput.likely / other.throughput.likely
+    error = math.hypot(_error(cell.throughput), _error(other.throughput))
+    apart = math.exp(min(NORMAL_95 * error, 100.0))
+    return Beside(ratio / apart, ratio, ratio * apart)
+
+
+def cost(cell: Cell, parameters: Sequence[Parameter]) -> _Key:
+    """Return what orders cells from the cheapest on: fewer workers, less memory, then the values as they were given.
+
+    Of other numbers the smaller one is the cheaper: it holds less memory and changes a job less.
+    """
+    workers = [parameter for parameter in parameters if is_workers(parameter.name)]
+    others = [parameter for parameter in parameters if not is_workers(parameter.name)]
+    memory = math.inf if cell.peak_memory_bytes is None else float(cell.peak_memory_bytes >> 26)  # to 64 MiB
+    return (*(_place(one, cell) for one in workers), memory, *(_place(one, cell) for one in others))
+
+
+def is_workers(name: str) -> bool:
+    """Say whether a parameter is a number of workers."""
+    return "workers" in name.lower()
+
+
+def is_batch(name: str) -> bool:
+    """Say whether a parameter is a batch size."""
+    return "batch" in name.lower()
+
+
+def is_full(cell: Cell) -> bool:
+    """Say whether a cell leaves too little of its device's memory; False where that is not known."""
+    return _filled(cell) > FULL
+
+
+def named(params: Params) -> str:
+    """Return values as they are typed: "num_workers=4 batch_size=64"."""
+    return " ".join(f"{name}={value}" for name, value in params.items())
+
+
+def _why(chosen: Cell, best: Cell, fits: Sequence[Cell], order: dict[int, _Key]) -> str:
+    """Return one sentence: what the chosen cell is beside the fastest, and why not the next cheaper one."""
+    text = named(chosen.params)
+    if len(fits) == 1:
+        return f"{text} is the only one that gave a throughput."
+    ratio = beside(chosen, best)
+    if chosen is best:
+        text += " is the fastest"
+    elif ratio.likely >= 1 - SAME:
+        text += f" is as fast as {named(best.params)} to within {max(1 - ratio.likely, 0.0):.1%}, for less"
+    else:
+        text += (
+            f" is {1 - ratio.likely:.0%} slower than {named(best.params)}, which may be chance "
+            f"(±{(ratio.high - ratio.low) / 2:.0%}; --repeats 3 tells)"
+        )
+    cheaper = [cell for cell in fits if order[id(cell)] < order[id(chosen)]]
+    if cheaper:
+        nearest = max(cheaper, key=lambda cell: order[id(cell)])
+        text += f"; {named(nearest.params)} is {1 - beside(nearest, chosen).likely:.0%} slower"
+        if beside(nearest, chosen).high >= 1:
+            text += ", as far as that can be seen"
+    elif chosen is best:
+        second = max((cell for cell in fits if cell is not chosen), key=_throughput)
+        text += f", by {times(1 / beside(second, chosen).likely, 2)} over {named(second.params)}"
+    return f"{text}."
+
+
+def _further(chosen: Cell, best: Cell, cells: Sequence[Cell], parameters: Sequence[Parameter]) -> list[str]:
+    """Return what is to be done beyond the table: other values to try, and what a batch size changes."""
+    said = []
+    if any(is_batch(parameter.name) for parameter in parameters):
+        said.append("Another batch size learns differently: check the losses of both with `whyidle compare`.")
+    for parameter in parameters:
+        values = [_number(value) for value in parameter.values]
+        known = [value for value in values if value is not None]
+        taken = _number(chosen.params.get(parameter.name, ""))
+        tried = [_number(cell.params.get(parameter.name, "")) for cell in cells]
+        if chosen is best and len(known) == len(values) > 1 and taken == max(known) and taken in tried:
+            said.append(f"It is the largest {parameter.name} that was tried: a larger one may be faster still.")
+    return said
+
+
+def _place(parameter: Parameter, cell: Cell) -> float:
+    """Return where a value stands: a number where all of its parameter are, else its place in the order given."""
+    value = cell.params.get(parameter.name, "")
+    numbers = [_number(one) for one in (*parameter.values, value)]
+    if all(number is not None for number in numbers):
+        return float(numbers[-1] or 0.0)
+    return float(parameter.values.index(value)) if value in parameter.values else float(len(parameter.values))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _throughput(cell: Cell) -> float:
+    return cell.throughput.likely if cell.throughput is not None else 0.0
+
+
+def _filled(cell: Cell) -> float:
+    """Return the used share of a device's memory; 0 where it is not known."""
+    return cell.peak_memory_bytes / cell.memory_bytes if cell.peak_memory_bytes and cell.memory_bytes else 0.0
+
+
+def _error(interval: Interval) -> float:
+    """Return the standard error of the logarithm of what an interval is of."""
+    if interval.low <= 0 or not math.isfinite(interval.high):
+        return math.inf
+    return (math.log(interval.high) - math.log(interval.low)) / (2 * NORMAL_95)

@@ -1,0 +1,171 @@
+"""`whyidle baseline save` and `whyidle check`: from run directories to an exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from whyidle.cli import main
+
+RUNS = Path(__file__).parents[1] / "runs"
+WATCHED = RUNS / "watched"
+FAST, SLOW = str(WATCHED / "workers-two"), str(WATCHED / "workers-one")
+
+
+@pytest.fixture
+def baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Save a baseline and stand beside it."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["baseline", "save", FAST]) == 0
+    capsys.readouterr()
+    return "baseline.json"
+
+
+def test_saving_says_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["baseline", "save", FAST, "-o", "b.json"]) == 0
+    assert capsys.readouterr().out == snapshot
+    kept = json.loads(Path("b.json").read_text("utf-8"))["baseline"]
+    assert (kept["batch_size"], kept["model"], kept["warm_up"]) == (8, "__main__.Model", 10)
+    assert len(kept["step_seconds"]) == 139
+    assert main(["baseline", "save", FAST, "-o", "b.json"]) == 2
+    assert "--force replaces it" in capsys.readouterr().err
+    assert main(["baseline", "save", FAST, "-o", "b.json", "--force", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["baseline"]["steps_from"] == "Optimizer.step"
+
+
+def test_a_regression_is_told(baseline: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
+    asked = ["--max-step-time-regression", "5%", "--max-idle", "20%", "--max-data-wait", "10%"]
+    assert main(["check", SLOW, "--baseline", baseline, *asked]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert [line for line in told if not line.startswith("  baseline: of ")] == snapshot
+
+
+@pytest.mark.parametrize(
+    ("run", "limit", "code"),
+    [
+        (FAST, ("--max-step-time-regression", "20%"), 0),
+        (FAST, ("--max-step-time-regression", "0.01"), 2),  # the same run, and too few steps for so narrow a limit
+        (SLOW, ("--max-step-time-regression", "5%"), 1),
+        (SLOW, ("--max-throughput-loss", "5%"), 1),
+        (SLOW, ("--max-data-wait", "80%"), 0),
+        (SLOW, ("--max-idle", "80%"), 2),
+        (str(RUNS / "healthy"), ("--max-idle", "5%"), 0),
+        (str(RUNS / "workers_2021"), ("--max-idle", "5%"), 1),
+        (str(RUNS / "curve"), ("--max-idle", "5%"), 1),
+        (SLOW, ("--max-step-time-regression", "-5%"), 2),
+        (SLOW, ("--max-step-time-regression", "5 percent"), 2),
+        (SLOW, (), 2),
+        ("nowhere", ("--max-idle", "5%"), 2),
+    ],
+)
+def test_exit_codes(baseline: str, run: str, limit: tuple[str, ...], code: int) -> None:
+    relative = any("regression" in word or "throughput" in word for word in limit)
+    assert main(["check", run, *limit, *(["--baseline", baseline] if relative else [])]) == code
+
+
+def test_what_grows_needs_a_baseline(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", FAST, "--max-step-time-regression", "5%"]) == 2
+    assert "whyidle baseline save" in capsys.readouterr().err
+    assert main(["check", FAST, "--max-step-time-regression", "5%", "--baseline", "none.json"]) == 2
+    assert "none.json cannot be read" in capsys.readouterr().err
+
+
+def test_another_setup_is_refused_unless_forced(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = json.loads(Path(baseline).read_text("utf-8"))
+    file["baseline"] |= {"gpus": [{"name": "NVIDIA H100 80GB HBM3\x1b[31m", "count": 1}], "batch_size": 16}
+    Path(baseline).write_text(json.dumps(file), "utf-8")
+    asked = ["check", SLOW, "--baseline", baseline, "--max-step-time-regression", "5%"]
+    assert main(asked) == 2
+    said = capsys.readouterr().err
+    assert "another setup: GPU NVIDIA H100 80GB HBM3, now not known; batch size 16, now 8" in said
+    assert main([*asked, "--force"]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "note: compared all the same, as --force asks: GPU NVIDIA H100 80GB HBM3, now not known; batch" in told
+    assert "\x1b" not in told
+
+
+def test_limits_of_a_project(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("pyproject.toml").write_text(
+        "[tool.whyidle.check]\nbaseline = 'baseline.json'\nmax-step-time-regression = '5%'\nmax-data-wait = 0.1\n",
+        "utf-8",
+    )
+    Path("below").mkdir()
+    assert main(["check", SLOW, "-f", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["limit"], one["allowed"], one["outcome"]) for one in found["checks"]] == [
+        ("step_time_regression", 0.05, "fail"),
+        ("data_wait", 0.1, "fail"),
+    ]
+    assert main(["check", SLOW, "-f", "json", "--max-data-wait", "80%"]) == 1  # what is given comes first
+    assert [one["allowed"] for one in json.loads(capsys.readouterr().out)["checks"]] == [0.05, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max-idel = '5%'", "no setting 'max-idel'"),
+        ("max-idle = 'much'", "max-idle is a share, and not 'much'"),
+        ("max-idle = true", "max-idle is a share, and not True"),
+        ("max-idle = 20", "the limit of idle is a share, 0 to 1, not 20"),
+        ("max-idle = nan", "the limit of idle is a share, 0 to 1, not nan"),
+        ("max-idle = 0.2\nbaseline = 5", "baseline is a file, and not 5"),
+    ],
+)
+def test_mistakes_of_a_project(baseline: str, text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("pyproject.toml").write_text(f"[tool.whyidle.check]\n{text}\n", "utf-8")
+    assert main(["check", SLOW]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_json(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", SLOW, "--baseline", baseline, "--max-throughput-loss", "5%", "-f", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema_version"], found["outcome"]) == (1, "fail")
+    (only,) = found["checks"]
+    assert only["measured"]["low"] > 0.05
+    assert (found["run"]["steps"], found["baseline"]["steps"]) == (139, 139)
+    assert "step_seconds" not in found["run"]
+
+
+def test_junit(baseline: str) -> None:
+    limits = ["--max-throughput-loss", "5%", "--max-idle", "3%", "--max-data-wait", "90%"]
+    asked = ["check", SLOW, "--baseline", baseline, *limits, "-f", "junit", "-o", "check.xml"]
+    assert main(asked) == 1
+    suite = ET.parse("check.xml").getroot()[0]
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors")}
+    assert counts == {"tests": "3", "failures": "1", "errors": "1"}
+    assert [case.get("name") for case in suite] == ["throughput", "GPU idle", "data wait"]
+    assert main(asked) == 2  # the file is there
+    assert main([*asked, "--replace"]) == 1
+
+
+def test_github(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    limits = ["--max-throughput-loss", "5%", "--max-idle", "3%", "--max-data-wait", "90%"]
+    assert main(["check", SLOW, "--baseline", baseline, *limits, "-f", "github"]) == 1
+    first, broken, unknown, kept, within = capsys.readouterr().out.splitlines()
+    assert first == "whyidle: 1 of 3 limits is broken: throughput."
+    assert broken.startswith("::error title=throughput%3A fail::32%25 less (")
+    assert unknown.startswith("::warning title=GPU idle%3A cannot tell::not measured, limit 3%25; record it on a GPU")
+    assert kept == "whyidle: data wait: 72% of the time, limit 90%"
+    assert within.startswith("::warning title=whyidle check::the interval knows how steps vary within a run")
+
+
+def test_an_unknown_format_is_refused_before_anything_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "nowhere", "--max-idle", "5%", "-f", "sarif"]) == 2
+    assert "formats: github, json, junit, terminal" in capsys.readouterr().err
+
+
+def test_nothing_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    Path("trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}), "utf-8")
+    assert main(["baseline", "save", "trace.json"]) == 2
+    assert "there is nothing to keep" in capsys.readouterr().err
+    assert not Path("baseline.json").exists()

@@ -1,0 +1,72 @@
+"""`whyidle scaling`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.compare.scaled_jobs import watched
+from whyidle.cli import main
+
+Captured = pytest.CaptureFixture[str]
+NUMBERS = ["scaling", "--throughput", "1=1000,4=2400"]
+
+
+def test_numbers(capsys: Captured) -> None:
+    assert main([*NUMBERS, "--unit", "samples"]) == 0
+    assert "4 GPUs do 2.40x the work of 1: 60% of linear." in capsys.readouterr().out
+
+
+def test_runs(tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion) -> None:
+    jobs = ((1, 1.0, 30.0), (2, 3.0, 33.0), (4, 14.0, 38.0))
+    runs = [str(watched(tmp_path / f"gpus-{ranks}", ranks, data=data, compute=work)) for ranks, data, work in jobs]
+    assert main(["scaling", *runs, "--price", "$2.60"]) == 0
+    assert capsys.readouterr().out == snapshot
+
+
+def test_json_to_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "scaling.json"
+    assert main([*NUMBERS, "--price", "2.60", "-o", str(out)]) == 0
+    found = json.loads(out.read_text("utf-8"))
+    assert found["sizes"][1]["usd_per_million"] == pytest.approx(1.2037)
+    assert main([*NUMBERS, "-o", str(out)]) == 2  # it is there
+    assert main([*NUMBERS, "-o", str(out), "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "nothing to compare"),
+        (["--throughput", "1=1000"], "one run"),
+        (["--throughput", "1=1000,1=1100"], "1=1100"),
+        (["--throughput", "1=1000,4"], "'4' is not"),
+        (["--throughput", "one=1000,4=10"], "'one=1000' is not"),
+        (["--throughput", ","], "nothing to compare"),
+        (["--throughput", "1=1000,4=-1"], "cannot be"),
+        (["--throughput", "1=1000,4=inf"], "cannot be"),
+        (["--throughput", "1=1000,4=2400", "--unit", "steps"], "no unit is called 'steps'"),
+        (["--throughput", "1=1000,4=2400", "--format", "xml"], "no format is called 'xml'"),
+        (["--throughput", "1=1000,4=2400", "--price", "-1"], "the price is"),
+        (["--throughput", "1=1000,4=2400", "some/run"], "both say"),
+        (["some/run", "other/run"], "no such file"),
+        (["some/run", "--kind", "both"], "no kind of scaling is called 'both'"),
+        (["some/run", "--gpus", "many"], "'many' is not a number of GPUs"),
+        (["some/run", "--gpus", "0"], "1 or more, not 0"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], said: str, capsys: Captured) -> None:
+    assert main(["scaling", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said in shown.err
+    assert "hint: " in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_one_size_is_said(tmp_path: Path, capsys: Captured) -> None:
+    runs = [str(watched(tmp_path / name, 2)) for name in ("one", "other")]
+    assert main(["scaling", *runs]) == 2
+    assert "every run here is on 2 GPUs" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""What else differs between two runs, and how much that weighs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compare.sides import repeat, steps
+from whyidle.compare.arms import Repeat
+from whyidle.compare.confounders import between, not_recorded, sm_clock_mhz
+from whyidle.model.evidence import Series, Value
+
+
+def run(**options: object) -> Repeat:
+    return repeat(steps(0.1), **options)  # type: ignore[arg-type]
+
+
+def weights(before: Repeat, after: Repeat) -> dict[str, str]:
+    return {each.name: each.weight for each in between(before, after)}
+
+
+def gpu_series(clock: float, reasons: float = 0.0, used: float = 90.0) -> tuple[Series, ...]:
+    time = np.arange(10, dtype=np.int64)
+    columns = {"sm_clock_mhz": clock, "utilization_percent": used, "throttle_reasons": reasons}
+    return tuple(Series(name, "node", time, np.full(10, value), device=0) for name, value in columns.items())
+
+
+def test_the_same_run_differs_in_nothing() -> None:
+    one = run(gpu="NVIDIA A100", settings={"num_workers": 4, "model": "Net"}, host="a", world_size=8)
+    assert between(one, one) == ()
+
+
+def test_another_gpu_blocks() -> None:
+    assert weights(run(gpu="NVIDIA A100"), run(gpu="NVIDIA H100")) == {"gpu": "blocks"}
+    assert weights(run(gpu="NVIDIA A100"), run(gpu="A100")) == {}
+
+
+def test_a_gpu_without_a_name_is_not_another_one() -> None:
+    assert weights(run(gpu="unknown GPU"), run(gpu="NVIDIA H100")) == {}
+
+
+def test_another_number_of_ranks_blocks() -> None:
+    assert weights(run(world_size=1), run(world_size=8)) == {"world_size": "blocks"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "weight"),
+    [
+        ({"model": "Net", "parameters": 100}, {"model": "Net", "parameters": 100}, None),
+        ({"model": "Net", "parameters": 100}, {"model": "Net", "parameters": 300}, "blocks"),
+        ({"model": "Net", "parameters": 1000}, {"model": "Other", "parameters": 1000}, "doubts"),  # it was renamed
+        ({"model": "Net", "parameters": 1000}, {"model": "PeftModel", "parameters": 1010}, "doubts"),
+        ({"model": "Net", "parameters": 100}, {"model": "Net", "parameters": 25, "wrapper": "fully_shard"}, "doubts"),
+    ],
+)
+def test_models(before: dict[str, Value], after: dict[str, Value], weight: str | None) -> None:
+    assert weights(run(settings=before), run(settings=after)).get("model") == weight
+
+
+def test_clocks_that_are_far_apart_block() -> None:
+    one, other = run(host="node", series=gpu_series(1410)), run(host="node", series=gpu_series(1005))
+    assert weights(one, other) == {"sm_clock_mhz": "blocks"}
+    (found,) = between(one, other)
+    assert (found.before, found.after) == ("1410", "1005")
+    assert "1,410 and 1,005 MHz while the GPU was busy, 40% apart" in found.message
+
+
+def test_clocks_that_wander_are_doubted_and_small_steps_are_not() -> None:
+    assert weights(run(host="node", series=gpu_series(1410)), run(host="node", series=gpu_series(1350))) == {
+        "sm_clock_mhz": "doubts"
+    }
+    assert weights(run(host="node", series=gpu_series(1410)), run(host="node", series=gpu_series(1395))) == {}
+
+
+def test_clocks_count_while_the_gpu_is_busy() -> None:
+    time = np.arange(4, dtype=np.int64)
+    series = (
+        Series("sm_clock_mhz", "n", time, np.array([210.0, 1400, 1410, 210]), device=0),
+        Series("utilization_percent", "n", time, np.array([0.0, 80, 90, 0]), device=0),
+    )
+    assert sm_clock_mhz(run(host="n", series=series)) == 1405
+    assert sm_clock_mhz(run()) is None
+
+
+def test_versions_and_machines_are_doubted_and_settings_noted() -> None:
+    one = run(settings={"torch_version": "2.5", "num_workers": 0, "optimizer_site": "a.py:1"}, host="a")
+    other = run(settings={"torch_version": "2.6", "num_workers": 4, "optimizer_site": "a.py:9"}, host="b")
+    assert weights(one, other) == {"node": "doubts", "torch_version": "doubts", "num_workers": "noted"}
+
+
+def test_what_blocks_comes_first() -> None:
+    one, other = run(gpu="A100", host="a", settings={"x": 1}), run(gpu="H100", host="b", settings={"x": 2})
+    assert [each.weight for each in between(one, other)] == ["blocks", "doubts", "noted"]
+
+
+def test_steps_that_were_recognised_in_another_way_are_doubted() -> None:
+    one, other = repeat(steps(0.1), source="ProfilerStep"), repeat(steps(0.1), source="DataLoader")
+    assert weights(one, other) == {"steps_from": "doubts"}
+
+
+def test_what_was_not_recorded_is_said() -> None:
+    assert "the machine" in not_recorded(run(), run(host="a"))
+    assert "the machine" not in not_recorded(run(host="a"), run(host="a"))

@@ -1,0 +1,188 @@
+"""Whether two runs learn the same, of small models that are trained here, and of losses that are made up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whyidle.compare.learning import learning, required_by
+from whyidle.model.evidence import Curve, Run, Series
+
+STEPS = 400
+SAMPLES = 4096
+
+
+def run_of(losses: Sequence[float], every: int = 1) -> Run:
+    """Return a run of which a log of these losses is there."""
+    value = np.array(losses, np.float64)
+    time = np.arange(len(value), dtype=np.int64)
+    series = [
+        Series("loss", "", time, np.where(np.isfinite(value), value, np.nan)),
+        Series("step", "", time, every * (time + 1.0)),
+    ]
+    if not np.isfinite(value).all():
+        wrong = np.flatnonzero(~np.isfinite(value))
+        series.append(Series("loss_not_finite", "", time[wrong], np.ones(len(wrong))))
+    return Run(curves=(Curve("losses.csv", "CSV of losses", tuple(series), "assumed", step_log=True),))
+
+
+@cache
+def trained(seed: int = 0, shuffle: int = 1, rate: float = 0.05, autocast: bool = False) -> tuple[float, ...]:
+    """Return the losses of a classifier of noisy labels, by seeds, learning rate and precision."""
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    labels = torch.Generator().manual_seed(7)
+    inputs, weights = torch.randn(SAMPLES, 16, generator=labels), torch.randn(16, 8, generator=labels)
+    targets = (inputs @ weights + 2.0 * torch.randn(SAMPLES, 8, generator=labels)).argmax(1)
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+    optimizer = torch.optim.SGD(model.parameters(), rate, momentum=0.9)
+    order, losses = torch.Generator().manual_seed(shuffle), []
+    while len(losses) < STEPS:
+        for rows in torch.randperm(SAMPLES, generator=order).split(32):
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                loss = torch.nn.functional.cross_entropy(model(inputs[rows]), targets[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+    return tuple(losses[:STEPS])
+
+
+def told_of(after: Sequence[float], changed: Sequence[str] = ()):
+    told = learning(run_of(trained()), run_of(after), changed)
+    assert told is not None
+    return told
+
+
+def test_the_same_seed_twice_is_the_same():
+    told = told_of(trained())
+    assert (told.verdict, told.steps, told.required) == ("the same", 200, "")
+    assert told.difference.low == told.difference.high == 0
+    assert told.slope_before == told.slope_after
+    assert told.margin == pytest.approx(0.005 * told.loss_before)
+
+
+def test_bfloat16_on_the_same_data_is_shown_to_be_the_same():
+    told = told_of(trained(autocast=True), ["autocast_dtype", "num_workers"])
+    assert (told.verdict, told.required) == ("the same", "the precision")
+    assert 0 < abs(told.difference.likely) < told.margin
+
+
+def test_a_slightly_higher_learning_rate_is_paired_and_within_a_percent():
+    told = told_of(trained(rate=0.0525))
+    assert told.verdict in {"the same", "not shown"}
+    assert abs(told.difference.likely) < 0.01 * told.loss_before
+
+
+@pytest.mark.parametrize("rate", [0.005, 0.2])
+def test_a_learning_rate_that_learns_worse_is_worse(rate):
+    assert told_of(trained(rate=rate)).verdict == "worse"
+    turned = learning(run_of(trained(rate=rate)), run_of(trained()))
+    assert turned is not None
+    assert turned.verdict == "better"
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_one_percent_worse_is_worse(autocast):
+    told = told_of([1.01 * loss for loss in trained(autocast=autocast)])
+    assert told.verdict == "worse"
+    assert "in the first step" in told.message
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_another_order_cannot_be_paired(seed):
+    told = told_of(trained(seed=seed, shuffle=2))
+    assert told.verdict == "cannot be paired"
+    assert "another order" in told.message
+    assert told.difference is None
+    assert told.loss_after == pytest.approx(np.mean(trained(seed=seed, shuffle=2)[-200:]))
+
+
+def test_an_order_that_is_the_same_only_at_first_is_said():
+    told = told_of([*trained()[:200], *trained(shuffle=2)[200:]])
+    assert told.verdict == "cannot be paired"
+    assert "as those of the first 200 do" in told.message
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_late_is_worse(number):
+    told = told_of([*trained()[:350], *[number] * 50])
+    assert (told.verdict, told.nan_before, told.nan_after) == ("worse", 0, 50)
+    assert "first in step 351" in told.message
+
+
+def test_as_many_that_are_no_numbers_in_both_are_chance():
+    before, after = list(trained()), list(trained())
+    before[100:105] = after[200:205] = [math.nan] * 5
+    told = learning(run_of(before), run_of(after))
+    assert told is not None
+    assert (told.verdict, told.nan_before, told.nan_after) == ("the same", 5, 5)
+
+
+def test_another_batch_size_cannot_be_paired_by_step():
+    told = told_of(trained(), ["batch_size"])
+    assert (told.verdict, told.required) == ("cannot be paired", "the batch size")
+
+
+@pytest.mark.parametrize(("count", "every"), [(29, 1), (400, 401)])
+def test_too_few_pairs_show_nothing(count, every):
+    told = learning(run_of(trained()), run_of(trained()[:count], every))
+    assert told is not None
+    assert told.verdict == "not shown"
+    assert "30 are the least" in told.message
+
+
+def test_a_difference_that_grows_is_not_the_same():
+    growing = np.array(trained()) * (1 + 0.004 * np.maximum(np.arange(STEPS) - 300, -100) / 100)
+    told = told_of(growing.tolist())
+    assert told.verdict == "not shown"
+    assert "moves by" in told.message
+
+
+def test_runs_without_losses():
+    assert learning(Run(), Run()) is None
+    told = learning(Run(), Run(), ["param_dtype"])
+    assert told is not None
+    assert (told.verdict, told.required) == ("no losses", "the precision")
+    one = learning(run_of(trained()), Run())
+    assert one is not None
+    assert one.message.startswith("AFTER has no losses")
+
+
+def test_seeds_that_lie_apart_widen_the_margin():
+    seeds = [run_of(trained(seed=seed)) for seed in (3, 4, 5)]
+    alone = learning(run_of(trained()), run_of(trained(autocast=True)))
+    beside = learning(run_of(trained()), run_of(trained(autocast=True)), repeats=seeds)
+    assert alone is not None
+    assert beside is not None
+    means = [np.mean(trained(seed=seed)[-200:]) for seed in (0, 3, 4, 5)]
+    assert beside.margin == pytest.approx(max(alone.margin, 2 * np.std(means, ddof=1)))
+
+
+def test_what_asks_for_a_proof():
+    assert required_by({"num_workers", "pin_memory"}) == ""
+    assert required_by({"tf32_matmul", "batch_size", "compile", "compile_mode"}) == (
+        "the precision and the batch size and torch.compile"
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.8, 1.25), st.sampled_from([1.0, 1e-6, 1e6, -3.0]))
+def test_verdicts_do_not_depend_on_the_unit_of_the_loss(seed, factor, unit):
+    random = np.random.default_rng(seed)
+    before = 2 + 0.2 * random.standard_normal(250)
+    after = before * factor + 0.01 * random.standard_normal(250)
+    here = learning(run_of(before.tolist()), run_of(after.tolist()))
+    there = learning(run_of((unit * before).tolist()), run_of((unit * after).tolist()))
+    assert here is not None
+    assert there is not None
+    turned = {"worse": "better", "better": "worse"} if unit < 0 else {}
+    assert there.verdict == turned.get(here.verdict, here.verdict)
+    assert (here.verdict == "the same") <= (abs(factor - 1) < 0.006)
