@@ -227,8 +227,8 @@ def of_batch(seed: int) -> list[Score]:
 def table(scores: Sequence[Score]) -> str:
     """Return the board: the part of the jobs that are within 5% of the grid's best.
 
-    Beside it the mean number of cells, the ratio that 5% of the jobs fall short of, and the median of how many times the
-    smallest value that is as good was chosen.
+    Beside it the mean number of cells, the ratio that 5% of the jobs fall short of, and the median of how many times
+    the smallest value that is as good was chosen.
     """
     kinds, people = list(dict.fromkeys(s.kind for s in scores)), list(dict.fromkeys(s.who for s in scores))
     width = max(map(len, people))
