@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,15 @@ def test_idle_time_is_told_in_shares_and_in_time_per_step() -> None:
     shown = comparison_text(FOUND, Look())
     (line,) = [line for line in shown.splitlines() if "waiting for data" in line]
     assert line.split() == ["waiting", "for", "data", "30%", "30", "ms", "30%", "30", "ms"]
+
+
+def test_phases_that_only_one_side_recorded_are_not_known_of_the_other() -> None:
+    one, other = (
+        replace(ARM, summary=Summary("", host_shares=shares, step_time_mean_s=0.1)) for shares in ({"data": 0.3}, {})
+    )
+    shown = comparison_text(Comparison("no detectable change", "No.", one, other), Look())
+    (line,) = [line for line in shown.splitlines() if "waiting for data" in line]
+    assert line.split() == ["waiting", "for", "data", "30%", "30", "ms", "not", "known"]
 
 
 def test_what_was_predicted_and_what_came_of_it() -> None:

@@ -16,6 +16,7 @@ from whyidle.compare.window import same_steps
 from whyidle.errors import WhyIdleError
 from whyidle.model.comparison import Comparison, Confounder, Verdict
 from whyidle.read import Progress
+from whyidle.watched import end
 
 __all__ = ["Evidence", "compare"]
 
@@ -152,6 +153,8 @@ def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str
         }
         if apart:
             yield f"the repeats of {side} are not of the same job: {', '.join(sorted(apart))} differ."
+        told = [warning for one in repeats for warning in (*one.report.warnings, *end(one.run))]
+        yield from (f"{side}: {warning}" for warning in dict.fromkeys(told))
 
 
 def _real(path: str) -> str:
