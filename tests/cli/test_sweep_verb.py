@@ -167,6 +167,7 @@ def test_a_dry_run_runs_nothing(here: Path) -> None:
 def test_what_cannot_be_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", *arguments]) == 2
     said = capsys.readouterr().err
+    assert not Path("whyidle-sweeps").exists()
     assert message in said
     assert "hint: " in said
 
