@@ -62,8 +62,7 @@ def test_where_values_go(command: tuple[str, ...], texts: list[str], here: Path,
     ("texts", "message"),
     [
         ([], "no parameter is given"),
-        (["num_workers"], "-p takes NAME=VALUE,VALUE, not 'num_workers'"),
-        (["=1"], "-p takes NAME=VALUE,VALUE"),
+        (["=1"], "-p takes NAME=VALUE,VALUE, not '=1'"),
         (["num_workers="], "a value is missing"),
         (["num_workers=1,,2"], "a value is missing"),
         (["num_workers=1,1"], "1 is there twice"),
@@ -110,3 +109,9 @@ def test_a_placeholder_gets_each_value_as_it_is(values: list[str]) -> None:
     for value in ordinary:
         job = applied(parameters, {"v": value}, command)
         assert job.command == ("job", f"--x={value}", "{other}", '{"v": 1}')
+
+
+def test_a_name_alone_leaves_the_values_to_a_search(here: Path) -> None:
+    (parameter,) = parse(["num_workers"], COMMAND, here)
+    assert (parameter.values, parameter.how, parameter.target) == ((), "option", "--num_workers")
+    assert applied([parameter], {"num_workers": "3"}, COMMAND).command == (*COMMAND, "--num_workers", "3")

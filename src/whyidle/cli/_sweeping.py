@@ -123,8 +123,8 @@ def _program(plan: Plan) -> Program:
     Raises:
         WhyIdleError: there is no such command.
     """
-    parameters = parse(plan.parameters, plan.command)
-    first = {parameter.name: parameter.values[0] for parameter in parameters if parameter.values}
+    parameters = [parameter for parameter in parse(plan.parameters, plan.command) if parameter.values]
+    first = {parameter.name: parameter.values[0] for parameter in parameters}
     try:
         return find(applied(parameters, first, plan.command).command)
     except NotStartedError as error:

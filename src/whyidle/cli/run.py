@@ -107,8 +107,7 @@ def run(
     usd, whose = priced(price)
     judging = {"price": usd, "price_source": whose, "gpus": gpus, "hours": hours, "predict": not no_predict}
     show = Show(report, format, force, quiet, judging, not no_color)
-    metrics = emit_metrics or metrics_file is not None
-    asked = Asked(command, output, looks, interval, metrics, metrics_file, show)
+    asked = Asked(command, output, looks, interval, emit_metrics or metrics_file is not None, metrics_file, show)
     with importlib.import_module("whyidle.launch.process").Mask() as mask:
         code: int = importlib.import_module("whyidle.cli._watching").watch(asked, mask)
     return code

@@ -54,7 +54,8 @@ def parse(texts: Sequence[str], command: Sequence[str], here: Path | None = None
     """Return the parameters that -p asks for.
 
     Args:
-        texts: of each -p: NAME=VALUE,VALUE; a value may be a range: 0..8, 0..8+2, 1..16*2.
+        texts: of each -p: NAME=VALUE,VALUE; a value may be a range: 0..8, 0..8+2, 1..16*2. NAME alone has no
+            values: a search chooses them.
         command: the job, as it is started without whyidle.
         here: the folder in which it is started; None for the current one.
 
@@ -67,9 +68,9 @@ def parse(texts: Sequence[str], command: Sequence[str], here: Path | None = None
     found: list[Parameter] = []
     for text in texts:
         name, equals, listed = text.partition("=")
-        if not equals or not name:
+        if not name:
             raise WhyIdleError(f"-p takes NAME=VALUE,VALUE, not {text!r}", EXAMPLE)
-        parameter = _parameter(name, _values(name, listed), command, script)
+        parameter = _parameter(name, _values(name, listed) if equals else (), command, script)
         same = next((one for one in found if (one.how, one.target) == (parameter.how, parameter.target)), None)
         if same is not None:
             raise WhyIdleError(f"-p {same.name} and -p {name} are the same", f"all values in one: -p {name}=0,4,8")
