@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 PIECES = 4  # of a batch, one after the other
-WARM_UP = 200  # batches that are not counted
+WARM_UP = 150  # batches that are not counted
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Playing:
         self.cpu.add(self.job.host + received, lambda: self.clock.after(self.job.gpu, self._ask))
 
 
-def ran(job: Job, workers: int, batches: int = 600) -> Ran:
+def ran(job: Job, workers: int, batches: int = 500) -> Ran:
     """Return what the job does with so many workers."""
     return Playing(job, workers, batches).run()
 

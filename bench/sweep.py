@@ -26,20 +26,21 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 from loaders import KINDS, Job, Ran, drawn, ran  # noqa: E402
 from whyidle.model.comparison import Interval  # noqa: E402
 from whyidle.model.trial import Cell  # noqa: E402
+from whyidle.sweep.parameters import Parameter  # noqa: E402
+from whyidle.sweep.recommend import recommend  # noqa: E402
 from whyidle.sweep.strategies import Machine, Strategy, strategy  # noqa: E402
 
 GOOD = 0.95  # of the grid's best throughput
 NEAR = 0.02  # a cell that is so much slower than the best is not told from it
 NOISE = 0.01  # sd of a measured mean step, between runs
 HELD_OUT = 1000  # seeds from here on were not looked at while thresholds were chosen
+ROOM = 0.9  # of the memory: a batch size that fills more of it is none to recommend
 PROBES = 4
 LARGER = 4  # value, up to which a job is easy: a guess of 4 workers does
 
 
-@dataclass(frozen=True)
-class Swept:
-    name: str
-    values: tuple[str, ...] = ()
+def parameter(name: str, *values: str) -> Parameter:
+    return Parameter(name, values, "option", f"--{name}", "")
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class Score:
 
 
 def best_of(cells: Sequence[Cell], name: str) -> int:
-    """Return the smallest value that is not told from the best, as the sweep recommends."""
-    paces = {int(cell.params[name]): cell.throughput.likely for cell in cells if cell.throughput is not None}
-    most = max(paces.values())
-    return min(value for value, pace in paces.items() if pace >= (1 - NEAR) * most)
+    """Return the value that the sweep recommends."""
+    params, why = recommend(cells, [parameter(name)])
+    assert params is not None, why
+    return int(params[name])
 
 
 def searched(search: Strategy, measure: Callable[[int], Cell], name: str) -> tuple[Cell, ...]:
@@ -71,10 +72,10 @@ def searched(search: Strategy, measure: Callable[[int], Cell], name: str) -> tup
 
 
 def grid(cpus: int) -> list[int]:
-    """Return the workers of an exhaustive grid: all up to 8, then every seventh of the number."""
+    """Return the workers of an exhaustive grid: all up to 8, then each a quarter more."""
     found = [0]
     while found[-1] < cpus:
-        found.append(min(found[-1] + max(found[-1] // 7, 1), cpus))
+        found.append(min(found[-1] + max(found[-1] // 4, 1), cpus))
     return found
 
 
@@ -126,7 +127,8 @@ def of_job(job: Job) -> list[Score]:
     """Return how everyone does in a job."""
     bed, cpus = Bed(job), job.cpus
     machine = Machine(cpus=float(cpus * job.ranks), ranks=job.ranks)
-    given = (Swept("num_workers"),) if job.prefetch == 2 else (Swept("num_workers"), Swept("prefetch_factor", ("4",)))
+    more = () if job.prefetch == 2 else (parameter("prefetch_factor", "4"),)
+    given = (parameter("num_workers"), *more)
     fixed = {other.name: other.values[0] for other in given[1:]}
 
     def measure(workers: int) -> Cell:
@@ -208,10 +210,12 @@ def of_batch(seed: int) -> list[Score]:
         )  # fmt: skip
 
     path = [start * 2**k for k in range(15)]
-    all_sizes = [size for k in path for size in (k, k * 3 // 2) if size <= path[-1] and model + each * size <= has]
+    all_sizes = [
+        size for k in path for size in (k, k * 3 // 2) if size <= path[-1] and model + each * size <= ROOM * has
+    ]
     if not all_sizes:
         return []
-    cells = searched(strategy("batch", (Swept("batch_size", (str(start),)),), Machine()), measure, "batch_size")
+    cells = searched(strategy("batch", (parameter("batch_size", str(start)),), Machine()), measure, "batch_size")
     best = max(map(pace, all_sizes))
     fewest = min(size for size in all_sizes if pace(size) >= (1 - NEAR) * best)
     chosen = best_of(cells, "batch_size")
@@ -227,8 +231,8 @@ def of_batch(seed: int) -> list[Score]:
 def table(scores: Sequence[Score]) -> str:
     """Return the board: the part of the jobs that are within 5% of the grid's best.
 
-    Beside it the mean number of cells, the ratio that 5% of the jobs fall short of, and the median of how many times
-    the smallest value that is as good was chosen.
+    Beside it the mean number of cells, the ratio that 5% of the jobs fall short of, and the median of how many
+    times the smallest value that is as good was chosen.
     """
     kinds, people = list(dict.fromkeys(s.kind for s in scores)), list(dict.fromkeys(s.who for s in scores))
     width = max(map(len, people))

@@ -18,6 +18,7 @@ import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--num_workers", type=int)
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--use_amp", action=argparse.BooleanOptionalAction, default=True)
 parser.add_argument("--scale", choices=["off", "on"])
 """
 COMMAND = ("python", "train.py", "--epochs", "1")
@@ -38,6 +39,7 @@ CASES = [
     (("python", "plain.py"), ["compile=off,reduce-overhead", "tf32=off,on", "threads=1,2", "channels_last=off,on"]),
     (COMMAND, ["compile=off,on", "scale=off,on", "loader:num_workers=1,2"]),
     ((*COMMAND, "--compile"), ["compile=off,on"]),
+    ((*COMMAND, "--use_amp"), ["use-amp=on,off"]),
     (COMMAND, ["flag:fast=on,off", "env:OMP_NUM_THREADS=1,2"]),
     (COMMAND, ["lr=0.1,-1"]),
     (("python", "plain.py", "lr=3", '{"a": {lr}}'), ["lr=0.1,0.2"]),
@@ -62,8 +64,7 @@ def test_where_values_go(command: tuple[str, ...], texts: list[str], here: Path,
     ("texts", "message"),
     [
         ([], "no parameter is given"),
-        (["num_workers"], "-p takes NAME=VALUE,VALUE, not 'num_workers'"),
-        (["=1"], "-p takes NAME=VALUE,VALUE"),
+        (["=1"], "-p takes NAME=VALUE,VALUE, not '=1'"),
         (["num_workers="], "a value is missing"),
         (["num_workers=1,,2"], "a value is missing"),
         (["num_workers=1,1"], "1 is there twice"),
@@ -110,3 +111,9 @@ def test_a_placeholder_gets_each_value_as_it_is(values: list[str]) -> None:
     for value in ordinary:
         job = applied(parameters, {"v": value}, command)
         assert job.command == ("job", f"--x={value}", "{other}", '{"v": 1}')
+
+
+def test_a_name_alone_leaves_the_values_to_a_search(here: Path) -> None:
+    (parameter,) = parse(["num_workers"], COMMAND, here)
+    assert (parameter.values, parameter.how, parameter.target) == ((), "option", "--num_workers")
+    assert applied([parameter], {"num_workers": "3"}, COMMAND).command == (*COMMAND, "--num_workers", "3")

@@ -60,7 +60,7 @@ def test_an_interrupted_cell_is_asked_for_again(name) -> None:
 def test_a_grid_needs_values() -> None:
     with pytest.raises(WhyIdleError, match="num_workers has no values") as failed:
         grid((WORKERS,))
-    assert failed.value.hint == "for example -p num_workers=VALUE,VALUE"
+    assert failed.value.hint.startswith("-p num_workers=VALUE,VALUE; --strategy workers")
 
 
 @pytest.mark.parametrize(

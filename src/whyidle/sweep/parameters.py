@@ -37,7 +37,7 @@ class Parameter:
     name: str  # as it was given to -p
     values: tuple[str, ...]
     how: How  # its value reaches the job
-    target: str  # the placeholder, option, variable or setting
+    target: str  # the placeholder, option (of a flag with an opposite both, as --amp/--no-amp), variable or setting
     said: str  # the same in words
 
 
@@ -54,7 +54,8 @@ def parse(texts: Sequence[str], command: Sequence[str], here: Path | None = None
     """Return the parameters that -p asks for.
 
     Args:
-        texts: of each -p: NAME=VALUE,VALUE; a value may be a range: 0..8, 0..8+2, 1..16*2.
+        texts: of each -p: NAME=VALUE,VALUE; a value may be a range: 0..8, 0..8+2, 1..16*2. NAME alone has no
+            values: a search chooses them.
         command: the job, as it is started without whyidle.
         here: the folder in which it is started; None for the current one.
 
@@ -67,9 +68,9 @@ def parse(texts: Sequence[str], command: Sequence[str], here: Path | None = None
     found: list[Parameter] = []
     for text in texts:
         name, equals, listed = text.partition("=")
-        if not equals or not name:
+        if not name:
             raise WhyIdleError(f"-p takes NAME=VALUE,VALUE, not {text!r}", EXAMPLE)
-        parameter = _parameter(name, _values(name, listed), command, script)
+        parameter = _parameter(name, _values(name, listed) if equals else (), command, script)
         same = next((one for one in found if (one.how, one.target) == (parameter.how, parameter.target)), None)
         if same is not None:
             raise WhyIdleError(f"-p {same.name} and -p {name} are the same", f"all values in one: -p {name}=0,4,8")
@@ -202,9 +203,11 @@ def _flag(name: str, bare: str, values: tuple[str, ...], script: Script) -> Para
     if not set(values) <= ON_OFF:
         other = next(value for value in values if value not in ON_OFF)
         raise WhyIdleError(f"-p {name} is off or on, not {other!r}", f"-p {name}=off,on")
-    option = script.option(bare.replace("-", "_"))
+    option, opposite = script.option(bare.replace("-", "_")), script.opposite(bare.replace("-", "_"))
     known = f"which {script.name} knows" if option is not None else _unknown(script)
     target = option or words.spelled(bare)
+    if opposite is not None:
+        return Parameter(name, values, "flag", f"{target}/{opposite}", f"as {target} or {opposite}, {known}")
     return Parameter(name, values, "flag", target, f"with {target} or without, {known}")
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from whyidle.model.comparison import Interval
 from whyidle.model.trial import Cell
+from whyidle.sweep.recommend import is_full
 from whyidle.sweep.strategies.base import Machine, Search, Swept, measured
 
 START: Final = 8  # samples, where nobody says (judgement: fits nearly everywhere)
@@ -18,12 +19,13 @@ MOST: Final = 20  # cells: a million times the first
 
 
 class Batch(Search):
-    """Doubles until it gains less than 5%, memory is full, or it fails; then the middle is tried once.
+    """Doubles until it gains less than 5% or memory is full; where that was too much, the middle is tried once.
 
     One value given is where it begins; of several only those are tried.
     """
 
     name = "batch"
+    usual = "batch_size"
     word = "batch"
     least = 1
 
@@ -37,32 +39,32 @@ class Batch(Search):
         return min(MOST, len(self._path()) + 1)
 
     def next_value(self, tried: Mapping[int, Cell]) -> int | None:
-        """Return the double of the last, the middle once one has failed, None at the end."""
+        """Return the double of the last, the middle once one was too much, None at the end."""
         if not tried:
             return self.start
-        works, failed = self._ends(tried)
-        if not works or len(tried) >= MOST or _full(tried[works]) or _saturated(tried, works):
+        works, above = self._ends(tried)
+        if not works or len(tried) >= MOST or _filled(tried[works]) >= FULL or _saturated(tried, works):
             return None
-        if failed is None:
+        if above is None:
             return self._double(works)
-        return self._between(works, failed) if set(tried) <= self._path() else None
+        return self._between(works, above) if set(tried) <= self._path() else None
 
     def why(self, cells: Sequence[Cell]) -> str:
         """Return what ended the doubling."""
         tried = self.tried(cells)
-        works, failed = self._ends(tried)
+        works, above = self._ends(tried)
         if not works:
             return self._never_worked(tried)
-        if failed is not None:
-            return f"{works} is the largest batch that works: at {failed} it {_failure(tried[failed])}."
+        if above is not None:
+            return f"{works} is the largest batch that works: at {above} it {_failure(tried[above])}."
         gained = gain(tried, works)
         if gained is not None and gained.likely < WORTH:
             return (
                 f"From {_before(tried, works)} to {works} throughput changes by {gained.likely:+.1%} per doubling "
                 f"({gained.low:+.1%} to {gained.high:+.1%}): below +{WORTH:.0%} it is not doubled again."
             )
-        if _full(tried[works]):
-            return f"At {works} the device's memory is {_memory_share(tried[works]):.0%} full: twice that does not fit."
+        if _filled(tried[works]) >= FULL:
+            return f"At {works} the device's memory is {_filled(tried[works]):.0%} full: twice that does not fit."
         if self._double(works) is None:
             return f"{works} is the largest value that was given."
         return f"{works} is the largest that was tried."
@@ -75,8 +77,8 @@ class Batch(Search):
         return f"At {value} already it {_failure(cell)}{smaller}."
 
     def _ends(self, tried: Mapping[int, Cell]) -> tuple[int, int | None]:
-        """Return the largest value that works, 0 for none, and the least beyond it that does not."""
-        works = max(measured(tried), default=0)
+        """Return the largest value that works, 0 for none, and the least beyond it, which fails or fills the memory."""
+        works = max((value for value, cell in measured(tried).items() if not is_full(cell)), default=0)
         return works, min((value for value in tried if value > works), default=None)
 
     def _double(self, value: int) -> int | None:
@@ -86,11 +88,11 @@ class Batch(Search):
         larger = sorted(number for number in self.given if number > value)
         return next((number for number in larger if number >= 2 * value), larger[-1] if larger else None)
 
-    def _between(self, works: int, failed: int) -> int | None:
+    def _between(self, works: int, above: int) -> int | None:
         """Return the value in the middle, which was given if several were."""
-        middle = (works + failed) // 2
+        middle = (works + above) // 2
         among = [middle] if len(self.given) < 2 else self.given
-        return min((v for v in among if works < v < failed), key=lambda v: (abs(v - middle), v), default=None)
+        return min((v for v in among if works < v < above), key=lambda v: (abs(v - middle), v), default=None)
 
     def _path(self) -> set[int]:
         """Return all values that doubling leads to; what else was tried was the middle."""
@@ -134,16 +136,14 @@ def _saturated(tried: Mapping[int, Cell], value: int) -> bool:
     return gained is not None and gained.likely < WORTH
 
 
-def _memory_share(cell: Cell) -> float:
+def _filled(cell: Cell) -> float:
     """Return how full the device's memory was; 0 where that was not measured."""
     return (cell.peak_memory_bytes or 0) / cell.memory_bytes if cell.memory_bytes else 0.0
 
 
-def _full(cell: Cell) -> bool:
-    return _memory_share(cell) >= FULL
-
-
 def _failure(cell: Cell) -> str:
+    if is_full(cell):
+        return f"fills {_filled(cell):.0%} of the device's memory"
     match cell.status:
         case "out of memory":
             return "runs out of memory"

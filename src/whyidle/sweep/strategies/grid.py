@@ -20,7 +20,8 @@ class Grid(Strategy):
         for parameter in parameters:
             if not parameter.values:
                 raise WhyIdleError(
-                    f"{parameter.name} has no values to try", f"for example -p {parameter.name}=VALUE,VALUE"
+                    f"{parameter.name} has no values to try",
+                    f"-p {parameter.name}=VALUE,VALUE; --strategy workers and --strategy batch choose them",
                 )
         names = [parameter.name for parameter in parameters]
         self.all = tuple(dict(zip(names, values, strict=True)) for values in product(*(p.values for p in parameters)))
