@@ -69,7 +69,8 @@ class Strategy(ABC):
 class Search(Strategy):
     """A strategy that looks for the best value of one parameter, one job at a time; all others have one value."""
 
-    word: ClassVar[str]  # in the name of that parameter, where several are given
+    usual: ClassVar[str]  # name of that parameter
+    word: ClassVar[str]  # in its name, where several are given
     least: ClassVar[int]  # value that makes sense
 
     def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
@@ -105,7 +106,7 @@ class Search(Strategy):
         if len(found) != 1:
             raise WhyIdleError(
                 f"--strategy {self.name} looks for the best value of one parameter: none or several are named for it",
-                f"name it: -p {self.word}",
+                f"name it: -p {self.usual}",
             )
         for other in self.parameters:
             if other.name != found[0].name and len(other.values) != 1:

@@ -25,6 +25,7 @@ class Batch(Search):
     """
 
     name = "batch"
+    usual = "batch_size"
     word = "batch"
     least = 1
 

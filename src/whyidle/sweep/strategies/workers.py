@@ -36,6 +36,7 @@ class Workers(Search):
     """
 
     name = "workers"
+    usual = "num_workers"
     word = "workers"
     least = 0
 
