@@ -44,6 +44,14 @@ class Slow(Numbers):
         return super().__getitem__(index)
 
 
+class Unequal(Numbers):
+    """One batch in four takes its time."""
+
+    def __getitem__(self, index):
+        time.sleep(SLOW_S * (index % 16 == 0))
+        return super().__getitem__(index)
+
+
 class Augmented(Numbers):
     """Each sample is another every time, by the random state of who makes it."""
 
@@ -136,7 +144,7 @@ def loader_of(what):
         return DataLoader(Numbers(), batch_size=4, collate_fn=lambda samples: {"x": torch.stack(samples)})
     if what == "spawned":
         return DataLoader(Numbers(), batch_size=4, num_workers=1, multiprocessing_context="spawn")
-    kinds = {"alone": OnlyAlone, "dies": Dies, "hangs": Hangs, "plain": Numbers}
+    kinds = {"alone": OnlyAlone, "dies": Dies, "hangs": Hangs, "plain": Numbers, "unequal": Unequal}
     return DataLoader(kinds[what](), batch_size=4)
 
 

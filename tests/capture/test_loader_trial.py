@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.injecting import bare_environment, environment, python
+from tests.capture.injecting import CAPTURE, bare_environment, environment, python
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whyidle loader measures on Linux only")
 JOBS = Path(__file__).with_name("loader_jobs.py")
@@ -97,6 +98,27 @@ def test_batches_from_which_the_training_takes_entries_are_handed_out_again(tmp_
     given = batches(ran)
     assert len(given) == (3 + 6) + 1 + (3 + 6)  # the last of each part ends the process before it trains on it
     assert set(given[10:]) <= set(given[6:10])
+
+
+def test_unequal_batches_are_made_farther_ahead(tmp_path: Path) -> None:
+    found, _ = trial("unequal", tmp_path, steps=0)
+    assert set(points(found)) == {(0, 2), (1, 2), (1, 4), (1, 8)}
+
+
+def test_workers_for_which_there_is_no_room_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(CAPTURE))
+    child = importlib.import_module("_whyidle.loader_child")
+    free = {"memory": 1 << 30, "shared": 1 << 30}
+    monkeypatch.setattr(child.loader_alone, "available_memory", lambda: free["memory"])
+    monkeypatch.setattr(child.loader_alone, "free_shared_memory", lambda: free["shared"])
+    plan = child.Plan({})
+    plan.points = [{"workers": 1, "prefetch": 2, "memory_bytes": 100 << 20, "batch_bytes": 20 << 20}]
+    assert plan._too_large(4, 2) == ""
+    assert "half of the memory" in plan._too_large(6, 2)
+    free["shared"] = 64 << 20
+    assert "/dev/shm" in plan._too_large(1, 2)
+    free.update(memory=None, shared=None)  # not known: it is tried
+    assert plan._too_large(100, 8) == ""
 
 
 def test_files_are_seen_and_read_again(tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def test_a_dry_run_runs_nothing(here: Path) -> None:
 def test_what_cannot_be_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", *arguments]) == 2
     said = capsys.readouterr().err
+    assert not Path("whyidle-sweeps").exists()
     assert message in said
     assert "hint: " in said
 
@@ -179,6 +180,17 @@ def test_another_command_in_the_same_folder_is_refused(here: Path, capsys: pytes
     assert main(["sweep", "-o", "out", "-p", "x=1", "--cell-time", "5m", "--", "true", "{x}"]) == 2
     assert "another --cell-time" in capsys.readouterr().err
     assert main(["sweep", "-o", "out", "-p", "x=2", "--", "true", "{x}"]) == 2
+    assert sorted(path.name for path in here.glob("out/cell-*")) == ["cell-01-x=1", "cell-02-x=2"]
+
+
+def test_a_budget_stays_with_the_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "-o", "out", "-p", "x=1,2", "--max-cells", "1", "--", "true", "{x}"]) == 2
+    first = capsys.readouterr()
+    assert "    2  not run: --max-cells 1 is reached\n" in first.out
+    assert main(["sweep", "--resume", "out"]) == 2
+    assert capsys.readouterr().out == first.out
+    assert main(["sweep", "--resume", "out", "--max-cells", "2"]) == 2
+    assert "not run" not in capsys.readouterr().out
     assert sorted(path.name for path in here.glob("out/cell-*")) == ["cell-01-x=1", "cell-02-x=2"]
 
 

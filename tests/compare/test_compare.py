@@ -10,6 +10,8 @@ import pytest
 
 import whyidle
 from whyidle.compare import compare
+from whyidle.compare.alike import models
+from whyidle.compare.arms import repeat_of
 from whyidle.errors import WhyIdleError
 
 RUNS = Path(__file__).parents[1] / "runs"
@@ -26,7 +28,6 @@ STEPPED = [
     "ns_resolution_trace",
     "trace_diff/control",
     "trace_diff/test",
-    "df_index_resolver",
     "negative_queue_length_values_check",
 ]
 # Before and after one change.
@@ -76,6 +77,8 @@ def test_the_loader_pair_of_the_corpus(corpus: Path) -> None:
     (first,) = [each for each in found.predicted if each.rule == "input.workers_zero"]
     assert (first.made, first.came_true) == (True, True)
     assert (found.before.warm_up, found.before.steps) == (1, 5)
+    assert (found.changes_per, found.changes[0].what) == ("step", "removed")
+    assert found.changes[0].name.startswith("enumerate(DataLoader)#_SingleProcess")
 
 
 def test_recordings_without_steps_need_units(corpus: Path) -> None:
@@ -110,12 +113,11 @@ def test_different_models_are_not_compared_unless_forced(corpus: Path) -> None:
 
 
 def test_one_model_is_the_same_with_another_loader_or_another_pytorch(corpus: Path) -> None:
-    one, *others = (
-        corpus / "kineto" / name
-        for name in (STEPPED[0], STEPPED[1], STEPPED[2], "resnet50_num_workers_0/worker0.v_2d19.pt.trace.json.gz")
-    )
-    for other in others:
-        assert not [each for each in compare(one, other).confounders if each.name == "model"]
+    older = "resnet50_num_workers_0/worker0.v_2d19.pt.trace.json.gz"
+    one, *others = (repeat_of(corpus / "kineto" / name) for name in (*STEPPED[:3], older))
+    assert [found for other in others for found in models(one, other)] == []
+    (found,) = models(one, repeat_of(corpus / "kineto" / "trace_diff" / "control"))
+    assert found.weight == "blocks"
 
 
 def test_repeats_are_compared_between_runs() -> None:
@@ -181,13 +183,6 @@ def test_clocks_that_changed_refuse_the_verdict(tmp_path: Path) -> None:
     assert "the SM clock was 1,410 and 1,006 MHz while the GPU was busy, 40% apart" in found.message
     assert "--force compares them all the same" in found.message
     assert compare([one], [other], force=True).verdict == "improved"
-
-
-def test_operators_that_differ_are_told_per_step(corpus: Path) -> None:
-    found = compare(*(corpus / "kineto" / name for name in STEPPED[:2]))
-    assert found.changes_per == "step"
-    assert found.changes[0].what == "removed"
-    assert found.changes[0].name.startswith("enumerate(DataLoader)#_SingleProcess")
 
 
 def test_evidence_of_one_run_in_several_files() -> None:

@@ -153,7 +153,7 @@ def test_runs_without_losses():
     assert (told.verdict, told.required) == ("no losses", "the precision")
     one = learning(run_of(trained()), Run())
     assert one is not None
-    assert one.message.startswith("AFTER has no losses")
+    assert one.message.startswith("no losses: AFTER has none")
 
 
 def test_seeds_that_lie_apart_widen_the_margin():

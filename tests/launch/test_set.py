@@ -33,6 +33,13 @@ def test_values_are_what_the_job_gets() -> None:
     assert parse([]) == {}
 
 
+@pytest.mark.parametrize("name", [name for name, kind in CATALOGUE.items() if not isinstance(kind, int)])
+def test_words_are_switches_or_themselves(name: str) -> None:
+    kind = CATALOGUE[name]
+    assert not isinstance(kind, int)
+    assert [checked(name, word) for word in kind] == [{"on": True, "off": False}.get(word, word) for word in kind]
+
+
 @given(st.integers(0, MOST))
 def test_a_whole_number_is_taken_as_it_is(number: int) -> None:
     assert checked("loader:num_workers", str(number)) == number

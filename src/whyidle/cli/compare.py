@@ -10,7 +10,7 @@ import typer
 
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
-from whyidle.cli._numbers import Gpus, Price
+from whyidle.cli._numbers import Gpus, Price, priced
 from whyidle.compare import check
 from whyidle.compare import compare as compared
 from whyidle.errors import WhyIdleError
@@ -87,7 +87,7 @@ def compare(
     sides = [before, *(more_before or ())], [after, *(more_after or ())]
     with destination(output, force=overwrite, color=not no_color, everything=operators, option="--overwrite") as out:
         with loading() as progress:
-            found = compared(*sides, price=price, gpus=gpus, units=work, force=force, progress=progress)
+            found = compared(*sides, price=priced(price)[0], gpus=gpus, units=work, force=force, progress=progress)
         out.write(FORMATS[chosen](found, out.look))
     if output is not None:
         sys.stderr.write(f"{clean(found.message)} Report: {clean(str(output))}\n")

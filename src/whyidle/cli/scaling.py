@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from whyidle import cost as costing
 from whyidle.cli import _numbers as numbers
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
-from whyidle.cli._numbers import Price
+from whyidle.cli._numbers import Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.model.scaling import Kind, Scaling
 
@@ -65,11 +66,13 @@ def scaling(
     if chosen not in FORMATS:
         raise WhyIdleError(f"no format is called {chosen!r}", f"formats: {', '.join(sorted(FORMATS))}")
     costing.check(usd_per_gpu_hour=price)
+    usd, whose = priced(price)
     if bool(runs) == bool(throughput):
         said = "runs and --throughput both say how fast a job is" if runs else "there is nothing to compare"
         raise WhyIdleError(said, f"whyidle scaling RUN_ON_1 RUN_ON_4, or {EXAMPLE}")
     with destination(output, force=force) as out:
-        found = _by_numbers(throughput, unit, price) if throughput else _by_runs(runs or [], gpus, kind, price)
+        found = _by_numbers(throughput, unit, usd) if throughput else _by_runs(runs or [], gpus, kind, usd)
+        found = replace(found, price_source=whose) if usd is not None else found
         from whyidle.render.scaling import scaling_json, scaling_text  # noqa: PLC0415 - after what may be wrong
 
         out.write(scaling_json(found) if chosen == "json" else scaling_text(found, out.look))

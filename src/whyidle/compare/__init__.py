@@ -7,22 +7,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
 
 from whyidle.compare import confounders, difference, promises
-from whyidle.compare.arms import Repeat, arm_of, middle
+from whyidle.compare.arms import Evidence, Repeat, arm_of, middle, repeat_of
 from whyidle.compare.learning import learning
-from whyidle.compare.pace import pace_of
 from whyidle.compare.verdict import Judged, judged
 from whyidle.errors import WhyIdleError
-from whyidle.fetch import brought
-from whyidle.judge import judge, measured_of
 from whyidle.model.comparison import Comparison, Confounder, Verdict
-from whyidle.read import Progress, load
+from whyidle.read import Progress
 
 __all__ = ["Evidence", "compare"]
-
-Evidence: TypeAlias = str | Path | Sequence[str | Path]  # of one start of a job: a file, a folder, or several of them
 
 
 def compare(
@@ -53,8 +47,8 @@ def compare(
     """
     check(price=price, gpus=gpus, units=units)
     work = units if isinstance(units, tuple) else (units, units)
-    one = [_repeat(evidence, work[0], progress, predict=True) for evidence in _repeats(before)]
-    other = [_repeat(evidence, work[1], progress, predict=False) for evidence in _repeats(after)]
+    one = [repeat_of(evidence, work[0], progress, predict=True) for evidence in _repeats(before)]
+    other = [repeat_of(evidence, work[1], progress, predict=False) for evidence in _repeats(after)]
     _check_ranks(one, other)
     had, has = middle(one), middle(other)
     found = confounders.between(had, has)
@@ -112,15 +106,6 @@ def _repeats(given: Evidence | Sequence[Evidence]) -> list[Evidence]:
     if not found:
         raise WhyIdleError("nothing to compare: a side has no run", "whyidle compare BEFORE AFTER")
     return found
-
-
-def _repeat(evidence: Evidence, units: float | None, progress: Progress | None, *, predict: bool) -> Repeat:
-    with brought(evidence, progress) as here:
-        run = here.named(load(here.paths, progress))
-    measured = measured_of(run)
-    report = judge(run, predict=predict, measured=measured)
-    given = [evidence] if isinstance(evidence, str | Path) else evidence
-    return Repeat(tuple(map(str, given)), run, measured, report, pace_of(run, measured), units)
 
 
 def _check_ranks(*sides: Sequence[Repeat]) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from whyidle.compare.pace import Pace
+from whyidle.compare.pace import Pace, pace_of
+from whyidle.fetch import brought
+from whyidle.judge import judge, measured_of
 from whyidle.measure import Measured
 from whyidle.model.arithmetic import usd_per_million_tokens
 from whyidle.model.comparison import Arm
 from whyidle.model.evidence import Floats64, Run
 from whyidle.model.finding import Report
 from whyidle.model.hardware import list_price
+from whyidle.read import Progress, load
+
+Evidence: TypeAlias = str | Path | Sequence[str | Path]  # of one start of a job: a file, a folder, or several of them
 
 NONE: Final = np.empty(0, np.float64)
 
@@ -75,6 +81,28 @@ class Repeat:
         if self.units is None or self.pace is None or self.measured.watched.logs:
             return None
         return self.units / len(self.pace.seconds)
+
+
+def repeat_of(
+    evidence: Evidence, units: float | None = None, progress: Progress | None = None, *, predict: bool = False
+) -> Repeat:
+    """Read, measure and judge one start of a job.
+
+    Args:
+        evidence: of it.
+        units: of work that it holds, where somebody said so.
+        progress: told (path, bytes done, bytes in all) while files are read.
+        predict: whether to predict what fixes are worth.
+
+    Raises:
+        WhyIdleError: when there is nothing to read.
+    """
+    with brought(evidence, progress) as here:
+        run = here.named(load(here.paths, progress))
+    measured = measured_of(run)
+    report = judge(run, predict=predict, measured=measured)
+    given = [evidence] if isinstance(evidence, str | Path) else evidence
+    return Repeat(tuple(map(str, given)), run, measured, report, pace_of(run, measured), units)
 
 
 def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | None = None) -> Arm:

@@ -85,13 +85,14 @@ def learning(before: Run, after: Run, changed: Collection[str] = (), repeats: Se
     if one is None or other is None:
         if one is None and other is None and not required:
             return None
-        who = "neither run has" if one is other else f"{'BEFORE' if one is None else 'AFTER'} has no"
-        return Learning("no losses", f"{who} losses; {HOW}", required=required)
+        who = "neither run has any" if one is other else f"{'BEFORE' if one is None else 'AFTER'} has none"
+        return Learning("no losses", f"no losses: {who}; {HOW}", required=required)
     alike = [found for run in repeats if (found := losses(run)) is not None]
     told = _broken(one, other) or _compared(one, other, alike, rebatched="batch_size" in changed)
     common = np.intersect1d(one.step, other.step, assume_unique=True)[-LAST:]
     return replace(
         told,
+        message=f"{told.verdict}: {told.message}",
         nan_before=one.not_finite,
         nan_after=other.not_finite,
         grad_norm_before=_norm(one, common),

@@ -71,7 +71,7 @@ def checked(name: str, text: str) -> Value:
     word = _ALSO.get(text.lower(), text.lower()) if "on" in kind else text
     if word not in kind:
         raise WhyIdleError(f"{name} is {', '.join(kind[:-1])} or {kind[-1]}, not {text!r}", f"{name}={kind[-1]}")
-    return word == "on" if kind == SWITCH else word
+    return word == "on" if word in SWITCH else word
 
 
 def kind_of(name: str) -> Kind:

@@ -23,8 +23,9 @@ def not_in_force(options: Options | None, logs: Sequence[StepLog]) -> Iterator[s
         options: what `whyidle run` was asked for, as node.json has it.
         logs: of the machine's processes; those without a record were not watched for as long as it takes.
     """
-    facts = [fact for log in logs if len(log) for fact in log.facts]
-    if not facts:
+    seen = [log for log in logs if len(log)]
+    facts = [fact for log in seen for fact in log.facts]
+    if not seen:
         return
     for name, value in _asked(options).items():
         text = ("off", "on")[value] if isinstance(value, bool) else value
@@ -36,12 +37,10 @@ def not_in_force(options: Options | None, logs: Sequence[StepLog]) -> Iterator[s
 def _sentences(setting: str, there: Sequence[str], refused: Sequence[Fact]) -> Iterator[str]:
     if not there and not refused:
         what = "no DataLoader for it was iterated" if setting.startswith("loader:") else "the job did not come that far"
-        yield f"{setting} was not seen to come into force: {what}."
+        yield f"The setting {setting} was not seen to come into force: {what}."
     for where, why in dict.fromkeys((fact.where, fact.value) for fact in refused):
-        only = (
-            f"came into force at {there[0]}, but did not at {where}" if there else f"did not come into force at {where}"
-        )
-        yield f"{setting} {only}: {why}."
+        elsewhere = f"came into force at {there[0]}, but " if there else ""
+        yield f"The setting {setting} {elsewhere}did not come into force at {where}: {why}."
 
 
 def _asked(options: Options | None) -> dict[str, bool | int | str]:

@@ -71,7 +71,7 @@ class NodeFolder(FolderReader):
 
     @classmethod
     def ours_beside(cls, name: str) -> bool:
-        return name == "report.json"
+        return name in {"report.json", "cell.json"}  # the verdict; of a sweep, how the cell ended
 
     def read(self, folder: Path, progress: Progress | None = None) -> Part:  # noqa: ARG002  # files are small
         warnings: list[str] = []

@@ -14,8 +14,9 @@ from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.words import clean, duration, money, percent, plural, rate, shorten, size, times
 
-BAR: Final = 20  # columns of the longest bar
-LONGEST_WHY: Final = 60
+BAR: Final = 20  # columns of the bar of the fastest cell
+OVER: Final = 2  # that an interval may reach beyond it
+LONGEST_WHY: Final = 120
 LEAST_WIDTH: Final = 60
 MOST_ROWS: Final = 24  # of a table on a screen
 
@@ -50,7 +51,7 @@ def cell_line(cell: Cell, look: Look) -> str:
         parts += [f"{percent(cell.data_wait_share)} wait"] if cell.data_wait_share is not None else []
     parts += [f"{plural(cell.steps, 'step')} in {duration(cell.seconds)}"]
     if cell.why and cell.status != "ok":
-        parts.append(shorten(clean(cell.why), 2 * LONGEST_WHY))
+        parts.append(shorten(clean(cell.why), LONGEST_WHY))
     text = "  ".join(parts)
     return text if look.unicode else text.replace("±", "+-").replace("µ", "u").encode("ascii", "replace").decode()
 
@@ -68,50 +69,64 @@ def _answer(sweep: Sweep) -> str:
 
 
 def _table(sweep: Sweep, look: Look) -> list[str]:
-    """Return a row per cell; a column of which no cell knows anything is left out, the bars where they do not fit."""
-    cells = sweep.cells[:MOST_ROWS] if not look.everything else sweep.cells
+    """Return a row per cell: its values, then its numbers, or why it has none; bars where there is room for them."""
+    cells = sweep.cells if look.everything else sweep.cells[:MOST_ROWS]
     if not cells:
         return []
-    chosen = [cell for cell in cells if sweep.recommended is not None and dict(cell.params) == dict(sweep.recommended)]
-    columns = [(head, text) for head, text in _columns(sweep) if any(text(cell) for cell in cells)]
-    rows = [[head for head, _ in columns]]
-    rows += [[text(cell) for _, text in columns] for cell in cells]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    bars = ["", *_bars(cells, look)]
-    room = look.width - 4 - sum(widths) - 2 * len(widths) >= BAR
-    lines = []
-    for cell, row, bar in zip([None, *cells], rows, bars, strict=True):
-        mark = ("▶" if look.unicode else ">") if cell in chosen and cell is not None else " "
-        parts = [
-            text.ljust(w) if k < len(sweep.applied or ()) else text.rjust(w)
-            for k, (text, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        failed = cell is not None and cell.throughput is None
-        end = shorten(clean(cell.why), LONGEST_WHY) if failed and cell is not None else bar if room else ""
-        lines.append(f"  {mark} {'  '.join(parts)}  {end}".rstrip())
+    names = list(cells[0].params)
+    values = _aligned([names, *([cell.params.get(name, "") for name in names] for cell in cells)], str.ljust)
+    known = [cell for cell in cells if cell.throughput is not None]
+    room = max(look.width, LEAST_WIDTH) - len(values[0]) - (6 if look.unicode else 9)  # "..." is longer than "…"
+    numbers = _numbers(known, room)
+    bars = dict(zip(map(id, known), _bars(known, look), strict=True))
+    rows = dict(zip(map(id, known), numbers[1:], strict=True))
+    lines = [f"    {values[0]}  {numbers[0]}".rstrip()]
+    for cell, value in zip(cells, values[1:], strict=True):
+        chosen = sweep.recommended is not None and dict(cell.params) == dict(sweep.recommended)
+        mark = " " if not chosen else "▶" if look.unicode else ">"
+        if cell.throughput is None:
+            text = shorten(clean(f"{cell.status}: {cell.why}" if cell.why else cell.status), room)
+        else:
+            text = rows[id(cell)]
+            text += f"  {bars[id(cell)]}" if room - len(text) >= BAR + OVER + 2 else ""
+        lines.append(f"  {mark} {value}  {text}".rstrip())
     more = len(sweep.cells) - len(cells)
     return lines + ([f"    and {plural(more, 'cell')} more: {clean(sweep.folder)}/report.json"] if more else [])
 
 
-def _columns(sweep: Sweep) -> Sequence[_Column]:
-    names = list(sweep.cells[0].params)
-    unit = next((cell.throughput_unit for cell in sweep.cells if cell.throughput is not None), "steps")
+def _numbers(cells: Sequence[Cell], room: int) -> list[str]:
+    """Return a head, and numbers per cell; columns that no cell knows are left out, the last where they do not fit."""
+    columns = [(head, text) for head, text in _columns(cells) if any(text(cell) for cell in cells)]
+    while columns:
+        lines = _aligned(
+            [[head for head, _ in columns], *([text(cell) for _, text in columns] for cell in cells)], str.rjust
+        )
+        if len(lines[0]) <= room:
+            return lines
+        columns.pop()
+    return ["", *("" for _ in cells)]
 
-    def value(name: str) -> Callable[[Cell], str]:
-        return lambda cell: clean(cell.params.get(name, ""))
 
+def _columns(cells: Sequence[Cell]) -> Sequence[_Column]:
+    """Return the columns of numbers, the most important first."""
+    unit = cells[0].throughput_unit if cells else "steps"
+    on_gpu = any(cell.peak_memory_bytes is not None for cell in cells)
     return (
-        *((clean(name), value(name)) for name in names),
-        ("", lambda cell: "" if cell.status == "ok" else cell.status),
         ("step", _step),
         (f"{unit}/s", lambda cell: "" if cell.throughput is None else rate(cell.throughput.likely)),
         ("vs first", lambda cell: "" if cell.speedup is None else times(cell.speedup.likely, 2)),
         ("wait", lambda cell: _share(cell.data_wait_share)),
         ("GPU idle", lambda cell: _share(cell.gpu_idle_share)),
-        ("GPU memory", lambda cell: "" if cell.peak_memory_bytes is None else size(cell.peak_memory_bytes)),
-        ("memory", lambda cell: "" if cell.peak_host_memory_bytes is None else size(cell.peak_host_memory_bytes)),
         (f"$/M {unit}", lambda cell: "" if cell.usd_per_million is None else money(cell.usd_per_million)),
+        ("memory", lambda cell: _size(cell.peak_memory_bytes if on_gpu else cell.peak_host_memory_bytes)),
     )
+
+
+def _aligned(rows: Sequence[Sequence[str]], align: Callable[[str, int], str]) -> list[str]:
+    """Return rows of a table as lines, their columns as wide as the widest text in them."""
+    texts = [[clean(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return ["  ".join(align(text, width) for text, width in zip(row, widths, strict=True)) for row in texts]
 
 
 def _step(cell: Cell) -> str:
@@ -125,6 +140,10 @@ def _half(interval: Interval) -> str:
     return f"{half:.1%}" if half < 10 else "?"
 
 
+def _size(count: int | None) -> str:
+    return "" if count is None else size(count)
+
+
 def _share(share: float | None) -> str:
     return "" if share is None else percent(share)
 
@@ -133,18 +152,12 @@ def _bars(cells: Sequence[Cell], look: Look) -> list[str]:
     """Return a bar per cell, as long as its throughput; its last part is the interval in which the true end lies."""
     most = max((cell.throughput.likely for cell in cells if cell.throughput is not None), default=0.0)
     full, maybe = ("█", "▒") if look.unicode else ("#", "-")
-    bars = []
-    for cell in cells:
-        known = cell.throughput
-        if known is None or most <= 0:
-            bars.append("")
-            continue
-        low, high = (
-            min(max(round(end / most * BAR), 0), BAR + 2) if end < float("inf") else BAR + 2
-            for end in (known.low, known.high)
-        )
-        bars.append(full * low + maybe * (high - low))
-    return bars
+
+    def place(end: float) -> int:
+        return min(max(round(end / most * BAR), 0), BAR + OVER) if most > 0 and end < float("inf") else BAR + OVER
+
+    known = [cell.throughput for cell in cells if cell.throughput is not None]
+    return [full * place(one.low) + maybe * (place(one.high) - place(one.low)) for one in known]
 
 
 def _end(sweep: Sweep) -> str:

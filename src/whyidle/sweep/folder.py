@@ -5,6 +5,7 @@ A cell that was interrupted is kept under another name when it is run again: not
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -75,7 +76,13 @@ class SweepFolder:
             raise WhyIdleError(f"{path}: another sweep is at work there", "-o another folder") from None
 
     def close(self) -> None:
-        """Let another sweep write there."""
+        """Let another sweep write there; a folder in which nothing was begun goes."""
+        if [entry.name for entry in self.path.iterdir()] == [LOCK]:
+            (self.path / LOCK).unlink()
+            with contextlib.suppress(OSError):  # something came meanwhile
+                self.path.rmdir()
+                if self.path.parent.name == HOME:
+                    self.path.parent.rmdir()
         os.close(self._lock)
 
     def plan(self) -> Plan | None:

@@ -55,8 +55,9 @@ class Plan:
             plan.append(own)
         for workers, prefetch in plan:
             self._measure(loader, workers, prefetch, show)
-        best = max((point for point in self.points if "batches" in point), key=_rate, default=None)
-        if best is not None and best["workers"] and spread(self.points) > UNEQUAL:
+        ahead = [point for point in self.points if "batches" in point and point["workers"]]
+        best = max(ahead, key=_rate, default=None)
+        if best is not None and spread(self.points) > UNEQUAL:
             for prefetch in DEEPER:
                 self._measure(loader, best["workers"], prefetch, show)
         storage = in_child(lambda: loader_storage.measure(loader, self.seconds, self.cold), self.limit_s)
