@@ -46,7 +46,14 @@ def scaling(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the answer to a file.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let -o replace a file.")] = False,
+    printed_per_gpu: Annotated[
+        bool,
+        typer.Option("--printed-per-gpu", help="What a trainer printed per second is of each GPU, not of all."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Answer though the runs differ in what makes it worthless, as the GPU.")
+    ] = False,
 ) -> int:
     """Say how well a job uses more GPUs, what is lost to what, and what twice as many would do.
 
@@ -70,8 +77,12 @@ def scaling(
     if bool(runs) == bool(throughput):
         said = "runs and --throughput both say how fast a job is" if runs else "there is nothing to compare"
         raise WhyIdleError(said, f"whyidle scaling RUN_ON_1 RUN_ON_4, or {EXAMPLE}")
-    with destination(output, force=force) as out:
-        found = _by_numbers(throughput, unit, usd) if throughput else _by_runs(runs or [], gpus, kind, usd)
+    with destination(output, force=overwrite, option="--overwrite") as out:
+        found = (
+            _by_numbers(throughput, unit, usd)
+            if throughput
+            else _by_runs(runs or [], gpus, kind, usd, printed_each=printed_per_gpu, force=force)
+        )
         found = replace(found, price_source=whose) if usd is not None else found
         from whyidle.render.scaling import scaling_json, scaling_text  # noqa: PLC0415 - after what may be wrong
 
@@ -99,7 +110,9 @@ def _by_numbers(text: str, unit: str, price: float | None) -> Scaling:
     return scaling_of(found, unit=unit, usd_per_gpu_hour=price)
 
 
-def _by_runs(paths: list[str], gpus: str | None, kind: str | None, price: float | None) -> Scaling:
+def _by_runs(
+    paths: list[str], gpus: str | None, kind: str | None, price: float | None, *, printed_each: bool, force: bool
+) -> Scaling:
     from whyidle.compare import scaling as comparing  # noqa: PLC0415 - numpy
     from whyidle.fetch import brought  # noqa: PLC0415
     from whyidle.read import load  # noqa: PLC0415
@@ -112,4 +125,11 @@ def _by_runs(paths: list[str], gpus: str | None, kind: str | None, price: float 
     for path in paths:
         with loading() as progress, brought([path], progress) as here:
             runs.append((path, here.named(load(here.paths, progress))))
-    return comparing.scaling(runs, gpus=counts, kind=KINDS[kind] if kind else None, usd_per_gpu_hour=price)
+    return comparing.scaling(
+        runs,
+        gpus=counts,
+        kind=KINDS[kind] if kind else None,
+        usd_per_gpu_hour=price,
+        printed_each=printed_each,
+        force=force,
+    )
