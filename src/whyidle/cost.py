@@ -75,7 +75,7 @@ def check(
     if hours is not None and not (math.isfinite(hours) and hours > 0):
         raise WhyIdleError(f"the time is in hours, more than 0, not {hours:g}", "--hours 24")
     if busy is not None and not 0 < busy <= 1:
-        hint = f"--busy {busy / 100:g}, or --busy {busy:g}%" if 1 < busy <= 100 else "--busy 0.40, or --busy 40%"
+        hint = f"--busy {busy / 100:g}, or --busy {busy:g}%" if 2 <= busy <= 100 else "--busy 0.40, or --busy 40%"
         raise WhyIdleError(f"the busy share is above 0 and at most 1, not {busy:g}", hint)
     for name, number in (("samples", samples_per_s), ("tokens", tokens_per_s)):
         if number is not None and not (math.isfinite(number) and number > 0):

@@ -20,6 +20,13 @@ FORMATS = ("terminal", "json")
 EXAMPLE = "--throughput 1=1000,4=2400"
 KINDS: dict[str, Kind] = {"strong": "strong", "weak": "weak"}
 
+PrintedPerGpu = Annotated[
+    bool, typer.Option("--printed-per-gpu", help="What a trainer printed per second is of each GPU, not of all.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Answer though the runs differ in what makes it worthless, as the GPU.")
+]
+
 
 def scaling(
     runs: Annotated[
@@ -47,13 +54,8 @@ def scaling(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the answer to a file.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Let -o replace a file.")] = False,
-    printed_per_gpu: Annotated[
-        bool,
-        typer.Option("--printed-per-gpu", help="What a trainer printed per second is of each GPU, not of all."),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Answer though the runs differ in what makes it worthless, as the GPU.")
-    ] = False,
+    printed_per_gpu: PrintedPerGpu = False,
+    force: Force = False,
 ) -> int:
     """Say how well a job uses more GPUs, what is lost to what, and what twice as many would do.
 
@@ -99,8 +101,8 @@ def _by_numbers(text: str, unit: str, price: float | None) -> Scaling:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         gpus, sign, per_s = part.partition("=")
         try:
-            count, value = int(gpus), float(per_s.replace("_", ""))
-        except ValueError:
+            count, value = numbers.count(gpus), numbers.rate(per_s)
+        except WhyIdleError:
             raise WhyIdleError(f"{part!r} is not a number of GPUs and a throughput", EXAMPLE) from None
         if not sign or count in found:
             raise WhyIdleError(f"{part!r}: {count} GPUs are there already", EXAMPLE)

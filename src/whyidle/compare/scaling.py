@@ -92,7 +92,7 @@ def scaling_of(
         WhyIdleError: fewer than two sizes, or numbers that cannot be.
     """
     for gpus, per_s in throughput.items():
-        if gpus < 1 or not (math.isfinite(per_s) and per_s > 0):
+        if not 1 <= gpus <= 1e9 or not 1e-12 <= per_s <= 1e15:
             said = f"{per_s:g} {unit} per second on {gpus} GPUs cannot be"
             raise WhyIdleError(said, "--throughput 1=1000,4=2400")
     _two_sizes(list(throughput))
