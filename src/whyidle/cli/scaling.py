@@ -20,6 +20,13 @@ FORMATS = ("terminal", "json")
 EXAMPLE = "--throughput 1=1000,4=2400"
 KINDS: dict[str, Kind] = {"strong": "strong", "weak": "weak"}
 
+ScalingKind = Annotated[
+    str | None,
+    typer.Option("--kind", help="strong (the same batch in all) or weak (per GPU), where it was not recorded."),
+]
+GpusOfEach = Annotated[
+    str | None, typer.Option("--gpus", metavar="N,N,...", help="GPUs of each run, in order, where it was not recorded.")
+]
 PrintedPerGpu = Annotated[
     bool, typer.Option("--printed-per-gpu", help="What a trainer printed per second is of each GPU, not of all.")
 ]
@@ -38,14 +45,8 @@ def scaling(
     unit: Annotated[
         str, typer.Option("--unit", metavar="NAME", help="Of --throughput: samples or tokens, per second.")
     ] = "samples",
-    kind: Annotated[
-        str | None,
-        typer.Option("--kind", help="strong (the same batch in all) or weak (per GPU), where it was not recorded."),
-    ] = None,
-    gpus: Annotated[
-        str | None,
-        typer.Option("--gpus", metavar="N,N,...", help="GPUs of each run, in order, where it was not recorded."),
-    ] = None,
+    kind: ScalingKind = None,
+    gpus: GpusOfEach = None,
     price: Price = None,
     format: Annotated[  # noqa: A002
         str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json, else terminal.")
