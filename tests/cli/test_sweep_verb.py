@@ -194,6 +194,12 @@ def test_a_budget_stays_with_the_folder(here: Path, capsys: pytest.CaptureFixtur
     assert sorted(path.name for path in here.glob("out/cell-*")) == ["cell-01-x=1", "cell-02-x=2"]
 
 
+def test_the_price_of_the_project_counts(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "pyproject.toml").write_text("[tool.whyidle]\nusd-per-gpu-hour = 6.0\n", "utf-8")
+    assert main(["sweep", "--dry-run", "-p", "x=1,2", "--", "true", "{x}"]) == 0
+    assert "$2.00 at most" in capsys.readouterr().out
+
+
 def test_elsewhere_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert main(["sweep", "-p", "x=1", "--", "true"]) == 2

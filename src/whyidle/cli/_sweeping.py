@@ -18,6 +18,7 @@ from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 from whyidle import cost
 from whyidle.cli import INTERRUPTED
 from whyidle.cli._destination import destination, look_of
+from whyidle.cli._numbers import priced
 from whyidle.cli.sweep import Asked
 from whyidle.errors import WhyIdleError
 from whyidle.launch.program import NotStartedError, Program, find
@@ -142,7 +143,7 @@ def _prepared(plan: Plan) -> _Prepared:
     _program(plan)
     parameters = parse(plan.parameters, plan.command)
     names = gpus_here()
-    costs = rate(plan.usd_per_gpu_hour, names, 1 if plan.gpus else None)
+    costs = rate(*priced(plan.usd_per_gpu_hour), names, 1 if plan.gpus else None)
     plan.budget.check(costs)
     looks = () if names else ("--no-trace",)  # a trace tells of the GPU what nothing else does
     chosen = strategy(plan.strategy, parameters, this_machine())
