@@ -183,6 +183,23 @@ def test_another_command_in_the_same_folder_is_refused(here: Path, capsys: pytes
     assert sorted(path.name for path in here.glob("out/cell-*")) == ["cell-01-x=1", "cell-02-x=2"]
 
 
+def test_a_budget_stays_with_the_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "-o", "out", "-p", "x=1,2", "--max-cells", "1", "--", "true", "{x}"]) == 2
+    first = capsys.readouterr()
+    assert "    2  not run: --max-cells 1 is reached\n" in first.out
+    assert main(["sweep", "--resume", "out"]) == 2
+    assert capsys.readouterr().out == first.out
+    assert main(["sweep", "--resume", "out", "--max-cells", "2"]) == 2
+    assert "not run" not in capsys.readouterr().out
+    assert sorted(path.name for path in here.glob("out/cell-*")) == ["cell-01-x=1", "cell-02-x=2"]
+
+
+def test_the_price_of_the_project_counts(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "pyproject.toml").write_text("[tool.whyidle]\nusd-per-gpu-hour = 6.0\n", "utf-8")
+    assert main(["sweep", "--dry-run", "-p", "x=1,2", "--", "true", "{x}"]) == 0
+    assert "$2.00 at most" in capsys.readouterr().out
+
+
 def test_elsewhere_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert main(["sweep", "-p", "x=1", "--", "true"]) == 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyidle.compare.learning import learning, required_by
+from whyidle.measure.loss import losses
 from whyidle.model.evidence import Curve, Run, Series
 
 STEPS = 400
@@ -129,6 +132,18 @@ def test_as_many_that_are_no_numbers_in_both_are_chance():
 def test_another_batch_size_cannot_be_paired_by_step():
     told = told_of(trained(), ["batch_size"])
     assert (told.verdict, told.required) == ("cannot be paired", "the batch size")
+
+
+@pytest.mark.parametrize(
+    ("samples", "verdict"), [((32, 32), "the same"), ((32, 31.9), "the same"), ((32, 64), "cannot be paired")]
+)
+def test_what_a_step_holds_counts_where_it_is_known(monkeypatch, samples, verdict):
+    """Half the batch and two passes a step are the same step; twice the batch is another."""
+    told = iter(samples)
+    known = lambda run: replace(losses(run), samples_per_step=next(told))  # noqa: E731
+    monkeypatch.setattr(sys.modules[learning.__module__], "losses", known)
+    found = told_of(trained(), ["batch_size"])
+    assert (found.verdict, found.required) == (verdict, "the batch size")
 
 
 @pytest.mark.parametrize(("count", "every"), [(29, 1), (400, 401)])

@@ -48,16 +48,16 @@ def test_what_is_not_is_told_with_the_reason() -> None:
     [
         (
             WORKERS,
-            "The setting loader:num_workers=4 was not seen to come into force: no DataLoader for it was iterated.",
+            "loader:num_workers=4 was not seen to come into force: no DataLoader for it was iterated.",
         ),
         (
             {"torch:tf32": True},
-            "The setting torch:tf32=on was not seen to come into force: the job did not come that far.",
+            "torch:tf32=on was not seen to come into force: the job did not come that far.",
         ),
     ],
 )
 def test_what_was_not_seen_is_told(asked: dict[str, Any], sentence: str) -> None:
-    assert told(asked) == [sentence]
+    assert told(asked) == [f"The setting {sentence}"]
     assert told(asked, records=0) == []
 
 

@@ -12,7 +12,7 @@ from whyidle.launch.process import Ended
 from whyidle.sweep.budget import Budget, Rate
 from whyidle.sweep.executor import Task
 from whyidle.sweep.folder import SweepFolder
-from whyidle.sweep.loop import Sweeping
+from whyidle.sweep.loop import Sweeping, trials_in
 from whyidle.sweep.parameters import parse
 from whyidle.sweep.plan import Limits, Plan
 from whyidle.sweep.strategies import Machine, strategy
@@ -108,12 +108,13 @@ def sweeping(
 ) -> tuple[Sweeping, Stage]:
     """Return a sweep over the values of `plays`, which has not begun, and its stage."""
     command = ("python3", "{x}")
-    plan = Plan(command, (f"x={','.join(plays)}",), limits or Limits(), repeats=repeats)
+    plan = Plan(command, (f"x={','.join(plays)}",), limits or Limits(), repeats=repeats, budget=budget or Budget())
     parameters = parse(plan.parameters, command)
     clock = Clock()
     stage = Stage(clock, plays, slots)
+    folder = SweepFolder(path)
     made = Sweeping(
-        plan, SweepFolder(path), parameters, strategy("grid", parameters, Machine()), stage, budget or Budget(),
-        Rate(price, "your price", 1 if price else None), now_s=clock.now_s, rest=rest or clock.rest,
+        plan, folder, parameters, strategy("grid", parameters, Machine()), stage,
+        Rate(price, "your price", 1 if price else None), trials_in(folder), now_s=clock.now_s, rest=rest or clock.rest,
     )  # fmt: skip
     return made, stage

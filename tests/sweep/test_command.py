@@ -54,6 +54,12 @@ def test_a_flag_is_there_or_not() -> None:
     assert with_flag(["t.py", "--use_amp", "x"], 0, "--use-amp", on=False) == ["t.py", "x"]
 
 
+def test_a_flag_with_an_opposite_is_one_or_the_other() -> None:
+    assert with_flag(["t.py", "--amp"], 0, "--amp/--no-amp", on=False) == ["t.py", "--no-amp"]
+    assert with_flag(["t.py", "--no-amp", "x"], 0, "--amp/--no-amp", on=True) == ["t.py", "x", "--amp"]
+    assert with_flag(["t.py", "--no_amp"], 0, "--amp/--no-amp", on=False) == ["t.py", "--no_amp"]
+
+
 @pytest.mark.parametrize(("name", "option"), [("num_workers", "--num-workers"), ("j", "-j"), ("d.n_w", "--d.n_w")])
 def test_names_are_spelled_as_options(name: str, option: str) -> None:
     assert spelled(name) == option

@@ -18,6 +18,7 @@ import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--num_workers", type=int)
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--use_amp", action=argparse.BooleanOptionalAction, default=True)
 parser.add_argument("--scale", choices=["off", "on"])
 """
 COMMAND = ("python", "train.py", "--epochs", "1")
@@ -38,6 +39,7 @@ CASES = [
     (("python", "plain.py"), ["compile=off,reduce-overhead", "tf32=off,on", "threads=1,2", "channels_last=off,on"]),
     (COMMAND, ["compile=off,on", "scale=off,on", "loader:num_workers=1,2"]),
     ((*COMMAND, "--compile"), ["compile=off,on"]),
+    ((*COMMAND, "--use_amp"), ["use-amp=on,off"]),
     (COMMAND, ["flag:fast=on,off", "env:OMP_NUM_THREADS=1,2"]),
     (COMMAND, ["lr=0.1,-1"]),
     (("python", "plain.py", "lr=3", '{"a": {lr}}'), ["lr=0.1,0.2"]),

@@ -90,6 +90,20 @@ def test_libraries_that_make_options(text: str, option: str | None, tmp_path: Pa
     assert find(["python", "t.py"], tmp_path).option("num_workers") == option
 
 
+@pytest.mark.parametrize(
+    ("text", "opposite"),
+    [
+        ("p.add_argument('--amp', default=True, action=argparse.BooleanOptionalAction)", "--no-amp"),
+        ("@click.option('--amp/--without-amp')", "--without-amp"),
+        ("p.add_argument('--amp', action='store_true')", None),
+    ],
+)
+def test_flags_and_their_opposites(text: str, opposite: str | None, tmp_path: Path) -> None:
+    write(tmp_path, "t.py", text)
+    script = find(["python", "t.py"], tmp_path)
+    assert (script.option("amp"), script.is_flag("amp"), script.opposite("amp")) == ("--amp", True, opposite)
+
+
 def test_hydra_takes_what_its_configuration_has(tmp_path: Path) -> None:
     write(tmp_path, "t.py", "@hydra.main()\ndef main(cfg):\n    DataLoader(data, num_workers=cfg.workers)\n")
     script = find(["python", "t.py"], tmp_path)

@@ -92,7 +92,7 @@ def test_a_number_of_cells(tmp_path: Path) -> None:
     sweep, stage = sweeping(tmp_path / "s", plays, budget=Budget(max_cells=2))
     found = sweep.run()
     assert stage.started == ["0", "1"]
-    assert found.stopped == "--max-cells 2: 2 cells were run"
+    assert found.stopped == "--max-cells 2 is reached"
 
 
 def test_several_at_a_time(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 from whyidle import cost
 from whyidle.cli import INTERRUPTED
 from whyidle.cli._destination import destination, look_of
+from whyidle.cli._numbers import priced
 from whyidle.cli.sweep import Asked
 from whyidle.errors import WhyIdleError
 from whyidle.launch.program import NotStartedError, Program, find
@@ -25,7 +26,7 @@ from whyidle.model.trial import Cell, Params, Sweep
 from whyidle.render.base import Look
 from whyidle.render.sweep import cell_line, named, sweep_json, sweep_text
 from whyidle.render.words import clean, duration, money, plural
-from whyidle.sweep.budget import Budget, Rate
+from whyidle.sweep.budget import Rate
 from whyidle.sweep.cell import Trial, cells
 from whyidle.sweep.executor import Local, watched
 from whyidle.sweep.folder import SweepFolder, new
@@ -46,7 +47,6 @@ class _Prepared:
     parameters: tuple[Parameter, ...]
     strategy: Strategy
     executor: Local
-    budget: Budget
     rate: Rate
     looks: tuple[str, ...]  # options of `whyidle run`
 
@@ -59,7 +59,7 @@ def sweep(asked: Asked) -> int:
     """
     _check(asked)
     plan = None if asked.resume is not None else _plan(asked)
-    prepared = None if plan is None else _prepared(asked, plan)
+    prepared = None if plan is None else _prepared(plan)
     if asked.dry_run and prepared is not None and not (asked.output and asked.output.exists()):
         return _list(prepared, [], asked)
     name = "" if plan is None else _program(plan).name
@@ -70,14 +70,14 @@ def sweep(asked: Asked) -> int:
             raise WhyIdleError(f"{path} holds no sweep", "whyidle sweep -p num_workers=0,4,8 -o DIR -- COMMAND")
         if before is not None:
             plan = _resumed(before, asked) if plan is None else going_on(before, plan)
-            prepared = _prepared(asked, plan)
+            prepared = _prepared(plan)
         assert prepared is not None
         done = trials_in(folder)
         if asked.dry_run:
             return _list(prepared, done, asked)
         _ask(prepared, done, asked)
         folder.keep(prepared.plan)
-        return _run(prepared, folder, asked)
+        return _run(prepared, folder, done, asked)
 
 
 def _check(asked: Asked) -> None:
@@ -97,16 +97,25 @@ def _check(asked: Asked) -> None:
 def _plan(asked: Asked) -> Plan:
     """Return what the command line asks for."""
     limits = Limits(**asked.limits)  # type: ignore[arg-type]
-    plan = Plan(asked.command, asked.parameters, limits, asked.strategy, asked.repeats, asked.gpus or ())
+    plan = Plan(
+        asked.command, asked.parameters, limits, asked.strategy, asked.repeats, asked.gpus or (), asked.budget,
+        asked.price,
+    )  # fmt: skip
     plan.check()
     return plan
 
 
 def _resumed(before: Plan, asked: Asked) -> Plan:
-    """Return the plan that lies in a folder; more repeats may be asked of it."""
+    """Return the plan that lies in a folder; more repeats, another budget and another price may be asked of it."""
     if asked.limits or asked.gpus is not None:
         raise WhyIdleError("cells that are done were ended by other limits", "--resume DIR goes on with the old ones")
-    return replace(before, repeats=max(before.repeats, asked.repeats))
+    given = {name: value for name, value in asdict(asked.budget).items() if value is not None}
+    return replace(
+        before,
+        repeats=max(before.repeats, asked.repeats),
+        budget=replace(before.budget, **given),
+        usd_per_gpu_hour=before.usd_per_gpu_hour if asked.price is None else asked.price,
+    )
 
 
 def _program(plan: Plan) -> Program:
@@ -124,7 +133,7 @@ def _program(plan: Plan) -> Program:
         raise WhyIdleError(error.message, typed or "the command of the job follows --: -- python train.py") from None
 
 
-def _prepared(asked: Asked, plan: Plan) -> _Prepared:
+def _prepared(plan: Plan) -> _Prepared:
     """Return the sweep, ready to begin.
 
     Raises:
@@ -134,12 +143,11 @@ def _prepared(asked: Asked, plan: Plan) -> _Prepared:
     _program(plan)
     parameters = parse(plan.parameters, plan.command)
     names = gpus_here()
-    costs = rate(asked.price, names, 1 if plan.gpus else None)
-    budget = Budget(*asked.budget)
-    budget.check(costs)
+    costs = rate(*priced(plan.usd_per_gpu_hour), names, 1 if plan.gpus else None)
+    plan.budget.check(costs)
     looks = () if names else ("--no-trace",)  # a trace tells of the GPU what nothing else does
     chosen = strategy(plan.strategy, parameters, this_machine())
-    return _Prepared(plan, parameters, chosen, Local(plan.gpus), budget, costs, looks)
+    return _Prepared(plan, parameters, chosen, Local(plan.gpus), costs, looks)
 
 
 def _most(prepared: _Prepared, done: Sequence[Trial]) -> tuple[int, float | None]:
@@ -152,7 +160,7 @@ def _most(prepared: _Prepared, done: Sequence[Trial]) -> tuple[int, float | None
     left = prepared.strategy.most_cells - len(there) if planned(prepared.strategy, there) else 0
     jobs = left * plan.repeats + sum(max(plan.repeats - count, 0) for count in times)
     slots = prepared.executor.slots
-    return jobs, prepared.budget.most_usd(prepared.rate, jobs, plan.limits.cell_time_s, slots)
+    return jobs, prepared.plan.budget.most_usd(prepared.rate, jobs, plan.limits.cell_time_s, slots)
 
 
 def _ask(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> None:
@@ -197,12 +205,12 @@ def _as_typed(command: list[str]) -> list[str]:
     return ["whyidle", *command[command.index("run") :]]
 
 
-def _run(prepared: _Prepared, folder: SweepFolder, asked: Asked) -> int:
+def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Asked) -> int:
     """Run the cells, and show what came of them."""
     show = asked.show
     sweeping = Sweeping(
-        prepared.plan, folder, prepared.parameters, prepared.strategy, prepared.executor, prepared.budget,
-        prepared.rate, looks=prepared.looks,
+        prepared.plan, folder, prepared.parameters, prepared.strategy, prepared.executor, prepared.rate,
+        trials=done, looks=prepared.looks,
     )  # fmt: skip
     chosen = show.format or ("json" if show.report is not None and show.report.suffix.lower() == ".json" else None)
     with nullcontext() if show.report is None else destination(show.report, force=show.force) as file:
@@ -210,8 +218,8 @@ def _run(prepared: _Prepared, folder: SweepFolder, asked: Asked) -> int:
             with _stoppable(), _progress(show.quiet) as (sweeping.begins, sweeping.told):
                 found = sweeping.run()
         except KeyboardInterrupt:
-            done = plural(len(sweeping.cells()), "cell")
-            sys.stderr.write(f"whyidle: {done} done and kept in {clean(str(folder.path))}\n")
+            count = plural(len(sweeping.cells()), "cell")
+            sys.stderr.write(f"whyidle: {count} done and kept in {clean(str(folder.path))}\n")
             sys.stderr.write(f"hint: to go on: whyidle sweep --resume {shlex.quote(str(folder.path))}\n")
             raise typer.Exit(INTERRUPTED) from None
         folder.report(sweep_json(found))

@@ -89,9 +89,8 @@ def run(
         whyidle run --workers -o runs/today -- bash train.sh
         whyidle run --set loader:num_workers=8 --set torch:tf32=on -- python train.py
 
-    --set changes arguments of the job's DataLoaders (loader:num_workers, prefetch_factor, pin_memory,
-    persistent_workers, batch_size, multiprocessing_context, in_order) and switches of PyTorch (torch:compile,
-    tf32, matmul_precision, cudnn_benchmark, channels_last, threads) without a change of the script.
+    --set changes arguments of DataLoaders (loader:num_workers, batch_size, prefetch_factor, pin_memory …) and
+    switches of PyTorch (torch:compile, tf32, matmul_precision …) without a change of the script.
 
     --emit-metrics writes lines that trainers and clouds can search:
 

@@ -13,6 +13,7 @@ import typer
 from whyidle.cli import _numbers as numbers
 from whyidle.cli._numbers import Price
 from whyidle.errors import WhyIdleError
+from whyidle.sweep.budget import Budget
 
 # From the first word of the command on, everything is the command's.
 CONTEXT = {"allow_interspersed_args": False}
@@ -118,7 +119,7 @@ def sweep(
         tuple(command or ()), tuple(param or ()), output, resume, strategy, repeats,
         {name: value for name, value in limits.items() if value is not None},
         None if gpus is None else tuple(gpu.strip() for gpu in gpus.split(",")),
-        (max_cost, timeout, max_cells), price, yes, dry_run,
+        Budget(max_cost, timeout, max_cells), price, yes, dry_run,
         Show(report, format, force, quiet, not no_color),
     )  # fmt: skip
     code: int = importlib.import_module("whyidle.cli._sweeping").sweep(asked)
@@ -148,7 +149,7 @@ class Asked:
     repeats: int
     limits: dict[str, float | int]  # fields of `sweep.plan.Limits` that were given
     gpus: tuple[str, ...] | None
-    budget: tuple[float | None, float | None, int | None]  # US dollars, s, jobs
+    budget: Budget
     price: float | None
     yes: bool
     dry_run: bool

@@ -115,9 +115,8 @@ def differs(name: str, values: Sequence[object], weight: Weight, message: str) -
 def _damaged(before: Repeat, after: Repeat) -> Iterator[Confounder]:
     """Yield that a recording cannot be believed, as a diagnosis of it says as well."""
     for name, one in (("BEFORE", before), ("AFTER", after)):
-        doubt = next((doubt for doubt in one.measured.doubts if doubt.refuse), None)
-        if doubt is not None and not one.measured.watched.logs:
-            yield differs("evidence", ("", ""), "blocks", f"{name} cannot be believed: {doubt.message}")
+        if one.doubt:
+            yield differs("evidence", ("", ""), "blocks", f"{name} cannot be believed: {one.doubt}")
 
 
 def _hardware(before: Repeat, after: Repeat) -> Iterator[Confounder]:

@@ -28,6 +28,7 @@ SEEDS: Final = 2.0  # standard deviations between runs of one configuration: doc
 START: Final = (
     0.003  # of the loss, at the first step: bfloat16 rounds by up to 1 in 256, and a loss is a mean (judgement)
 )
+RAGGED: Final = 0.05  # of the samples of a step: the last batch of an epoch may be smaller (judgement)
 BLOCKS: Final = 10  # of the last pairs, whose means show how the difference moves
 LEVEL: Final = 0.95  # of each one-sided test
 # Settings that change what is computed, not only how fast: to be shown where they change (docs/settings.md).
@@ -88,7 +89,7 @@ def learning(before: Run, after: Run, changed: Collection[str] = (), repeats: Se
         who = "neither run has any" if one is other else f"{'BEFORE' if one is None else 'AFTER'} has none"
         return Learning("no losses", f"no losses: {who}; {HOW}", required=required)
     alike = [found for run in repeats if (found := losses(run)) is not None]
-    told = _broken(one, other) or _compared(one, other, alike, rebatched="batch_size" in changed)
+    told = _broken(one, other) or _compared(one, other, alike, rebatched=_rebatched(one, other, changed))
     common = np.intersect1d(one.step, other.step, assume_unique=True)[-LAST:]
     return replace(
         told,
@@ -104,6 +105,14 @@ def learning(before: Run, after: Run, changed: Collection[str] = (), repeats: Se
 def required_by(changed: Collection[str]) -> str:
     """Return which changes ask for a proof that the model learns the same, in words; "" none does."""
     return " and ".join(dict.fromkeys(NUMERICS[name] for name in NUMERICS if name in changed))
+
+
+def _rebatched(before: Losses, after: Losses, changed: Collection[str]) -> bool:
+    """Say whether a step holds another number of samples: half the batch and two passes a step do not change it."""
+    one, other = before.samples_per_step, after.samples_per_step
+    if one is None or other is None:
+        return "batch_size" in changed
+    return abs(one - other) > RAGGED * max(one, other)
 
 
 def _broken(before: Losses, after: Losses) -> Learning | None:

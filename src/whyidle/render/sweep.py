@@ -171,4 +171,11 @@ def _end(sweep: Sweep) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(clean(text), width - 4, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+    return textwrap.wrap(
+        clean(text),
+        width - 4,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

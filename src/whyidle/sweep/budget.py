@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from whyidle.errors import WhyIdleError
-from whyidle.render.words import duration, money, plural
+from whyidle.render.words import duration, money
 
 HOUR_S: Final = 3600.0
 
@@ -75,7 +75,7 @@ class Budget:
             cells: that were begun.
         """
         if self.max_cells is not None and cells >= self.max_cells:
-            return f"--max-cells {self.max_cells}: {plural(cells, 'cell')} were run"
+            return f"--max-cells {self.max_cells} is reached"
         if left_s > max(longest_s, 0.0):
             return ""
         said = self.said()

@@ -63,13 +63,20 @@ def with_override(command: Sequence[str], at: int, name: str, value: str) -> lis
 
 
 def with_flag(command: Sequence[str], at: int, option: str, *, on: bool) -> list[str]:
-    """Return a command with an option that takes no value, or without it."""
-    there = [position for position, _ in _options(command, at, option.lstrip("-"))]
-    if not on:
-        return [word for position, word in enumerate(command) if position not in there]
-    words = list(command)
-    if not there:
-        words.insert(_end(words, at), option)
+    """Return a command with an option that takes no value, or without it.
+
+    Args:
+        command: its words.
+        at: where its script stands.
+        option: the option, or `--amp/--no-amp` where another one says no.
+        on: whether it is meant.
+    """
+    yes, _, no = option.partition("/")
+    meant, other = (yes, no) if on else (no, yes)
+    left_out = {position for position, _ in _options(command, at, other.lstrip("-"))} if other else set()
+    words = [word for position, word in enumerate(command) if position not in left_out]
+    if meant and not any(True for _ in _options(words, at, meant.lstrip("-"))):
+        words.insert(_end(words, at), meant)
     return words
 
 

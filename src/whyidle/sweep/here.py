@@ -32,17 +32,18 @@ def gpus_here() -> list[str]:
     return list(found)
 
 
-def rate(price: float | None, names: list[str], per_cell: int | None) -> Rate:
+def rate(price: float | None, source: str, names: list[str], per_cell: int | None) -> Rate:
     """Return what a cell costs by the hour.
 
     Args:
-        price: US dollars per GPU-hour, as it was given.
+        price: US dollars per GPU-hour, as the user gave it; None is the list price, if there is one.
+        source: where that price was given.
         names: of the GPUs here.
         per_cell: GPUs that a cell is given; None is all that are here.
     """
     gpus = per_cell or len(names) or None
     if price is not None:
-        return Rate(price, "your price", gpus)
+        return Rate(price, source, gpus)
     prices = {list_price(name) for name in names}
     listed = prices.pop() if len(prices) == 1 else None
     return Rate(gpus=gpus) if listed is None else Rate(listed.usd_per_gpu_hour, listed.source, gpus)

@@ -11,7 +11,7 @@ from typing import Final
 from whyidle.launch.process import Ended
 from whyidle.model.trial import FINISHED, Cell, Params, Sweep
 from whyidle.render.words import duration
-from whyidle.sweep.budget import Budget, Rate
+from whyidle.sweep.budget import Rate
 from whyidle.sweep.cell import Trial, cells, trial
 from whyidle.sweep.doubts import doubts
 from whyidle.sweep.ending import Reason, by_itself, by_us
@@ -73,6 +73,7 @@ class Sweeping:
     """A sweep under way.
 
     Attributes:
+        trials: the jobs that are done; at first those of earlier calls.
         begins: is called with the values of each cell that begins.
         told: is called with each cell that has ended.
         looks: options of `whyidle run`.
@@ -83,19 +84,18 @@ class Sweeping:
     parameters: Sequence[Parameter]
     strategy: Strategy
     executor: Executor
-    budget: Budget
     rate: Rate
+    trials: list[Trial] = field(default_factory=list)
     begins: Callable[[Params], None] = lambda _: None
     told: Callable[[Cell], None] = lambda _: None
     looks: tuple[str, ...] = ()
     now_s: Callable[[], float] = time.monotonic
     rest: Callable[[float], None] = time.sleep
-    trials: list[Trial] = field(default_factory=list)
     running: list[_Begun] = field(default_factory=list)
     stopped: str = ""  # why no further cell is begun
     _began_s: float = 0.0
     _spent_before: list[Outcome] = field(default_factory=list)  # cells that did not finish, and cost all the same
-    _cells: tuple[int, tuple[Cell, ...]] = (0, ())  # of so many trials
+    _cells: tuple[int, tuple[Cell, ...]] = (-1, ())  # of so many trials
 
     def run(self) -> Sweep:
         """Run cells until the strategy has no more, or the budget; return what came of it.
@@ -103,7 +103,6 @@ class Sweeping:
         However it ends, no process of a cell is left.
         """
         self._began_s = self.now_s()
-        self.trials = trials_in(self.folder)
         unfinished = [one for one in self.folder.outcomes().values() if one.status not in FINISHED]
         self._spent_before = [*unfinished, *self.folder.set_aside()]
         try:
@@ -157,7 +156,7 @@ class Sweeping:
                 break
             left_s = self._left_s(len(self.running) + 1)
             longest_s = max((min(one.outcome.seconds, limits.cell_time_s) for one in self.trials), default=0.0)
-            self.stopped = self.budget.refuses(left_s, longest_s, len(self.trials) + len(self.running))
+            self.stopped = self.plan.budget.refuses(left_s, longest_s, len(self.trials) + len(self.running))
             if not self.stopped:
                 self._begin(*following)
                 begun = True
@@ -205,7 +204,7 @@ class Sweeping:
         """Return why a cell that runs should end; None while it should not."""
         now_s, limits = self.now_s(), self.plan.limits
         if self._left_s(len(self.running)) <= ENDING_S:
-            self.stopped = self.stopped or f"{self.budget.said()} is used up"
+            self.stopped = self.stopped or f"{self.plan.budget.said()} is used up"
             one.limit = f"ended after {duration(now_s - one.began_s)}, as {self.stopped}"
             return "budget"
         if now_s - one.began_s >= limits.cell_time_s:
@@ -260,7 +259,7 @@ class Sweeping:
 
     def _left_s(self, running: int) -> float:
         """Return for how long so many cells may go on."""
-        return self.budget.left_s(self.rate, self._spent_usd(), self.now_s() - self._began_s, running)
+        return self.plan.budget.left_s(self.rate, self._spent_usd(), self.now_s() - self._began_s, running)
 
     def _spent_usd(self) -> float:
         """Return what all cells have cost so far, those of earlier calls and those that run with them."""

@@ -37,7 +37,7 @@ class Parameter:
     name: str  # as it was given to -p
     values: tuple[str, ...]
     how: How  # its value reaches the job
-    target: str  # the placeholder, option, variable or setting
+    target: str  # the placeholder, option (of a flag with an opposite both, as --amp/--no-amp), variable or setting
     said: str  # the same in words
 
 
@@ -203,9 +203,11 @@ def _flag(name: str, bare: str, values: tuple[str, ...], script: Script) -> Para
     if not set(values) <= ON_OFF:
         other = next(value for value in values if value not in ON_OFF)
         raise WhyIdleError(f"-p {name} is off or on, not {other!r}", f"-p {name}=off,on")
-    option = script.option(bare.replace("-", "_"))
+    option, opposite = script.option(bare.replace("-", "_")), script.opposite(bare.replace("-", "_"))
     known = f"which {script.name} knows" if option is not None else _unknown(script)
     target = option or words.spelled(bare)
+    if opposite is not None:
+        return Parameter(name, values, "flag", f"{target}/{opposite}", f"as {target} or {opposite}, {known}")
     return Parameter(name, values, "flag", target, f"with {target} or without, {known}")
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field, fields, replace
 
 from whyidle.errors import WhyIdleError
+from whyidle.sweep.budget import Budget
 
 SETTLE_SHARE = 0.02  # of the mean step: half the width of its interval
 FINEST_SHARE = 0.001
@@ -34,6 +35,8 @@ class Plan:
     strategy: str = "grid"
     repeats: int = 1
     gpus: tuple[str, ...] = ()  # a cell at a time on each of these; empty: one cell at a time on all that there are
+    budget: Budget = field(default_factory=Budget)
+    usd_per_gpu_hour: float | None = None  # as it was given; None: the list price, if there is one
 
     def check(self) -> None:
         """Refuse what cannot be.

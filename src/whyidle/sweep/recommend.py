@@ -116,13 +116,15 @@ def _why(chosen: Cell, best: Cell, fits: Sequence[Cell], order: dict[int, _Key])
         )
     cheaper = [cell for cell in fits if order[id(cell)] < order[id(chosen)]]
     if cheaper:
-        nearest = max(cheaper, key=lambda cell: order[id(cell)])
-        text += f"; {named(nearest.params)} is {1 - beside(nearest, chosen).likely:.0%} slower"
-        if beside(nearest, chosen).high >= 1:
-            text += ", as far as that can be seen"
+        next_best = max(cheaper, key=lambda cell: order[id(cell)])
+        text += f"; {named(next_best.params)} is {1 - beside(next_best, chosen).likely:.0%} slower"
     elif chosen is best:
-        second = max((cell for cell in fits if cell is not chosen), key=_throughput)
-        text += f", by {times(1 / beside(second, chosen).likely, 2)} over {named(second.params)}"
+        next_best = max((cell for cell in fits if cell is not chosen), key=_throughput)
+        text += f", by {times(1 / beside(next_best, chosen).likely, 2)} over {named(next_best.params)}"
+    else:
+        return f"{text}."
+    if beside(next_best, chosen).high >= 1:
+        text += ", which may be chance"
     return f"{text}."
 
 

@@ -59,8 +59,20 @@ class Script:
     def is_flag(self, name: str) -> bool:
         """Return whether an option takes no value."""
         words = re.escape(name).replace("_", "[-_]")
-        flag = re.compile(rf"""["']--{words}["'][^)]*\b(?:store_true|BooleanOptionalAction|is_flag)\b""")
-        return any(flag.search(text) for text in self.texts or ())
+        flag = re.compile(rf"""["']--{words}["'][^)]*\b(?:store_true|is_flag)\b""")
+        return self.opposite(name) is not None or any(flag.search(text) for text in self.texts or ())
+
+    def opposite(self, name: str) -> str | None:
+        """Return the option that says no, of one that takes no value; None where leaving it out is all there is."""
+        words = re.escape(name).replace("_", "[-_]")
+        for text in self.texts or ():
+            found = re.search(rf"""["']--{words}/(--[\w-]+)["']""", text)  # click
+            if found:
+                return found[1]
+            found = re.search(rf"""["']--({words})["'][^)]*\bBooleanOptionalAction\b""", text)
+            if found:
+                return f"--no-{found[1]}"
+        return None
 
     def overrides(self, name: str) -> bool:
         """Return whether the script takes NAME=VALUE for a name, as those with hydra do."""

@@ -128,6 +128,11 @@ def test_limits() -> None:
     assert limit_of(flat(0, 1, 2, 4, 8, cpu_share=0.9), 0.01, 16) == "unknown"
     assert limit_of(flat(0, 1, 2, cpu_share=0.1), 0.01, 16) == "more"
     assert limit_of(flat(0, cpu_share=0.1), 0.01, 16) is None
+    crowded = [replace(one, run_delay_s=0.04 * one.batches) for one in flat(0, 1, 2, 4, 8, cpu_share=0.3)]
+    assert limit_of(crowded, 0.01, 16) == "cpu"  # of each 100 ms it waits 40 for a CPU
+    assert any("Other programs used the CPUs" in text for text in advise(trial(crowded), 16).warnings)
+    idle = [replace(one, run_delay_s=0.002 * one.batches) for one in flat(0, 1, 2, 4, 8, cpu_share=0.001)]
+    assert limit_of(idle, 0.01, 16) == "storage"  # it hardly computes, so that hardly counts
     assert limit_of(flat(0, 1, 2, 4, 8, cpu_share=0.1), 0.06, 16) is None  # it keeps up
 
 

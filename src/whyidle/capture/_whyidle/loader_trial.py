@@ -259,12 +259,14 @@ class Trial:
         if self._peer is not None or (not self._listed and record._is_child()):
             return  # another rank tries, or a child that did not train
         why = "the script ended by itself before a DataLoader of a training was iterated"
-        if self._number is not None:
-            steps = len(self._part.times) if self._part is not None else 0
-            if self._part is not None and steps >= LEAST:
+        if self._part is not None:
+            steps = len(self._part.times)
+            why = "the script ended by itself after %d steps %s" % (steps, NAMES[self._name])
+            if steps >= LEAST:
                 self._done[self._name] = self._part.content(lambda: None)
                 self._content["training"] = {"now": None, "cached": None, **self._done}
-            why = "the script ended by itself after %d steps %s" % (steps, NAMES.get(self._name, ""))
+        elif self._number is not None:
+            why = "the script ended by itself while its loader was measured"
         self._content.update(state="ended", why=why)
         self._write()
 

@@ -212,7 +212,9 @@ def _message(advice: LoaderAdvice, trial: LoaderTrial) -> str:
     quicker = any(one.name in {"num_workers", "prefetch_factor"} for one in advice.settings)
     if most is None:
         why = "the training was not measured" if trial.now is None else "the training was not measured without loading"
-        return f"{changes or 'Its settings are as good as any'}; {why}, so nobody knows what that is worth."
+        return (
+            f"{changes or 'Its settings are as good as any that was tried'}; {why}, so nobody knows what that is worth."
+        )
     if most < WORTH_IT:
         return f"The loader holds up this training by {1 - 1 / most:.0%} at most: look elsewhere."
     if not quicker:
@@ -236,7 +238,7 @@ def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None, 
         )
     delayed = [delayed_share(point) for point in trial.points if point.workers <= 1]
     if max(delayed, default=0.0) >= CROWDED:
-        yield f"Other programs used the CPUs meanwhile: one worker had none for {max(delayed):.0%} of its time."
+        yield f"Other programs used the CPUs meanwhile: one worker waited for one in {max(delayed):.0%} of its time."
     if workers > 1 and trial.tried is not None and trial.tried.iterable:
         yield "Its data set is iterable: unless that divides its samples among workers, each comes once per worker."
     if trial.local_ranks > 1:

@@ -61,7 +61,8 @@ def tried(
     folders, trial = run(command, output, asked, mask, say)
     here = machine()
     cpus = cpus_of(here)
-    return Tried(tuple(command), str(folders.run), trial, advise(trial, cpus), cpus, here.memory_bytes)
+    place = folders.run.relative_to(Path.cwd()) if folders.run.is_relative_to(Path.cwd()) else folders.run
+    return Tried(tuple(command), str(place), trial, advise(trial, cpus), cpus, here.memory_bytes)
 
 
 def run(

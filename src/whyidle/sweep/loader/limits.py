@@ -10,7 +10,7 @@ from whyidle.model.loader_trial import Limit, Point
 
 GROWS: Final = 1.10  # more workers give so much more, or they do not help (judgement)
 FULL: Final = 0.85  # of the CPUs (method: above 90% there is nothing left; a measure of seconds varies by 5%)
-CROWDED: Final = 0.3  # of the time in which a process wants a CPU it has none (judgement): others want it, too
+CROWDED: Final = 0.3  # of a batch's time is waiting for a CPU (judgement): others want it, too
 WAITS: Final = 0.5  # of a batch's time that is no computing: then it waits, for storage or for a lock
 
 
@@ -54,9 +54,10 @@ def cpu_share(point: Point) -> float | None:
 
 
 def delayed_share(point: Point) -> float:
-    """Return the part of the time in which whoever makes batches wanted a CPU that it had none; 0 if not measured."""
-    wanted = (point.cpu_s or 0.0) + (point.run_delay_s or 0.0)
-    return (point.run_delay_s or 0.0) / wanted if wanted > 0 else 0.0
+    """Return the part of a batch's time in which whoever makes it waits for a CPU; 0 if that was not measured."""
+    if not point.run_delay_s or not point.batches or not point.fetch_s or fmean(point.fetch_s) <= 0:
+        return 0.0
+    return min(point.run_delay_s / point.batches / fmean(point.fetch_s), 1.0)
 
 
 def _pace(point: Point) -> float:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import whyidle.sweep.strategies as package
 from whyidle.discover import discover
 from whyidle.errors import WhyIdleError
-from whyidle.sweep.strategies.base import Machine, Strategy, Swept
+from whyidle.sweep.parameters import Parameter
+from whyidle.sweep.strategies.base import Machine, Strategy
 
 __all__ = ["Machine", "Strategy", "names", "strategy"]
 
@@ -17,7 +18,7 @@ def names() -> tuple[str, ...]:
     return tuple(kind.name for kind in _kinds())
 
 
-def strategy(name: str, parameters: Sequence[Swept], machine: Machine) -> Strategy:
+def strategy(name: str, parameters: Sequence[Parameter], machine: Machine) -> Strategy:
     """Return the strategy of that name.
 
     Raises:

@@ -10,22 +10,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from whyidle.errors import WhyIdleError
 from whyidle.model.trial import FINISHED, Cell, Params
-
-
-class Swept(Protocol):
-    """What a strategy has to know of a parameter."""
-
-    @property
-    def name(self) -> str:
-        """Return the name as it was given to -p."""
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """Return the values in the order given; none where the strategy may choose."""
+from whyidle.sweep.parameters import Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +37,7 @@ class Strategy(ABC):
 
     name: ClassVar[str]  # as `--strategy` has it
 
-    def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
+    def __init__(self, parameters: Sequence[Parameter], machine: Machine) -> None:
         self.parameters = tuple(parameters)
         self.machine = machine
 
@@ -69,10 +58,11 @@ class Strategy(ABC):
 class Search(Strategy):
     """A strategy that looks for the best value of one parameter, one job at a time; all others have one value."""
 
-    word: ClassVar[str]  # in the name of that parameter, where several are given
+    usual: ClassVar[str]  # name of that parameter
+    word: ClassVar[str]  # in its name, where several are given
     least: ClassVar[int]  # value that makes sense
 
-    def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
+    def __init__(self, parameters: Sequence[Parameter], machine: Machine) -> None:
         super().__init__(parameters, machine)
         chosen = self._chosen()
         self.parameter = chosen.name
@@ -98,14 +88,14 @@ class Search(Strategy):
                 found[int(value)] = cell
         return dict(sorted(found.items()))
 
-    def _chosen(self) -> Swept:
+    def _chosen(self) -> Parameter:
         """Return the parameter that is searched."""
         named = [p for p in self.parameters if self.word in p.name.rpartition(":")[2].replace("-", "_").lower()]
         found = list(self.parameters) if len(self.parameters) == 1 else named
         if len(found) != 1:
             raise WhyIdleError(
                 f"--strategy {self.name} looks for the best value of one parameter: none or several are named for it",
-                f"name it: -p {self.word}",
+                f"name it: -p {self.usual}",
             )
         for other in self.parameters:
             if other.name != found[0].name and len(other.values) != 1:
