@@ -96,6 +96,20 @@ def test_what_was_predicted_and_what_came_of_it() -> None:
     assert "learning The loss is the same." in shown
 
 
+@pytest.mark.parametrize(
+    ("measured", "came_true", "said"),
+    [
+        (Interval(1.2, 1.33, 1.4), True, "came true, measured 1.33x"),
+        (Interval(1.6, 1.7, 1.8), False, "brought more, measured 1.70x"),
+        (Interval(0.9, 1.0, 1.1), False, "did not come true, measured 1.00x"),
+        (Interval(0.9, 1.2, 1.5), None, "made, measured 1.20x (0.90x–1.50x) (vague)"),
+    ],
+)
+def test_what_became_of_a_prediction(measured: Interval, came_true: bool | None, said: str) -> None:
+    promise = Promise("input.workers_zero", "x", True, Estimate(1.3, 1.4, 1.5), measured, came_true, "vague")
+    assert said in " ".join(comparison_text(replace(FOUND, predicted=(promise,)), Look()).split())
+
+
 def test_json_has_no_infinity() -> None:
     found = json.loads(comparison_json(FOUND, Look()))
     assert found["verdict"] == "improved"
