@@ -180,6 +180,22 @@ def test_a_schedule_is_no_change(tmp_path: Path) -> None:
     assert found.before.step_time_mean_s == pytest.approx(0.115, rel=0.02)
 
 
+def test_a_larger_batch_in_a_log_is_judged_by_the_rate_beside_the_step_time(tmp_path: Path) -> None:
+    def printed(name: str, step_s: float, batch: int) -> Path:
+        took = np.random.default_rng(batch).normal(step_s, 0.03 * step_s, 200)
+        lines = (f"step={k} loss=2.1 step_time={t:.5f} samples_per_s={batch / t:.1f}\n" for k, t in enumerate(took, 1))
+        (tmp_path / name).write_text("".join(lines), "utf-8")
+        return tmp_path / name
+
+    found = compare(printed("32.log", 0.1, 32), printed("64.log", 0.18, 64))
+    assert (found.verdict, found.per) == ("improved", "sample")
+    assert found.throughput_ratio is not None
+    assert found.throughput_ratio.likely == pytest.approx(2 / 1.8, rel=0.01)
+    assert found.after.samples_per_s == pytest.approx(64 / 0.18, rel=0.01)
+    assert found.learning is not None
+    assert (found.learning.required, found.learning.verdict) == ("the batch size", "cannot be paired")
+
+
 def test_a_faster_job_that_learns_worse_fails(tmp_path: Path) -> None:
     losses = [float(loss) for loss in 1 + np.exp(-np.arange(300) / 100) + np.random.default_rng(0).normal(0, 0.1, 300)]
     before = log(tmp_path / "before.jsonl", 0.2, losses)
