@@ -12,6 +12,7 @@ from whyidle._version import __version__
 from whyidle.compare.arms import Repeat, repeat_of
 from whyidle.compare.confounders import settings_of
 from whyidle.compare.setup import differences
+from whyidle.curves import long_enough
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Value
 from whyidle.model.gate import Baseline
@@ -60,6 +61,7 @@ def baseline_of(one: Repeat, made: str = "") -> Baseline:
     if one.doubt:
         raise WhyIdleError(f"{one.paths[0]} cannot be believed: {one.doubt}", "record the run again")
     settings = settings_of(one)
+    few = info.only_curves and not long_enough(summary, one.measured.curves)
     steps = tuple(map(float, one.steady[:MOST_STEPS]))
     return Baseline(
         made=made,
@@ -81,7 +83,7 @@ def baseline_of(one: Repeat, made: str = "") -> Baseline:
         step_time_mean_s=fmean(steps) if steps else None,
         samples_per_s=one.report.per_second("samples"),
         tokens_per_s=one.report.per_second("tokens"),
-        gpu_idle_share=summary.paid_idle_share,
+        gpu_idle_share=None if few else summary.paid_idle_share,
         data_wait_share=summary.data_wait_share,
         peak_memory_bytes=int(m.number("peak_memory_bytes")) if "peak_memory_bytes" in m else None,
     )

@@ -83,7 +83,7 @@ def _relative(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[Che
 
 def _absolute(run: Baseline, limits: Limits) -> Iterator[Check]:
     for name, allowed, share, how in (
-        ("idle", limits.idle, run.gpu_idle_share, TRACED),
+        ("idle", limits.idle, run.gpu_idle_share, f"{TRACED}; or as a curve: `nvidia-smi dmon -o DT > gpu.txt`"),
         ("data_wait", limits.data_wait, run.data_wait_share, RECORD),
     ):
         if allowed is None:

@@ -118,8 +118,9 @@ def _lines(gate: Gate, width: int) -> Iterator[Text]:
         yield from hang(head.append(f"{TITLES[check.limit]:<13}", "none"), Text(clean(_said(check))), width)
     yield Text()
     if gate.baseline is not None:
-        made = f"of {clean(gate.baseline.made)[:10]}, " if gate.baseline.made else ""
-        yield from hang(Text("  baseline: "), Text(made + " · ".join(_about(gate.baseline))), width)
+        made = [f"of {clean(gate.baseline.made)[:10]}"] if gate.baseline.made else []
+        about = [" · ".join(_about(gate.baseline)) or "what it ran on was not recorded"]
+        yield from hang(Text("  baseline: "), Text(", ".join(made + about)), width)
         was = " · ".join(_numbers(gate.baseline)) or NOTHING
         yield from hang(Text("  was: "), Text(was), width)
     numbers = " · ".join(_numbers(gate.run)) or NOTHING
