@@ -225,3 +225,14 @@ def test_a_moment_of_a_curve_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFi
         path.write_text("\n".join([head, *rows[:count]]) + "\n", "utf-8")
         assert main(["check", str(path), "--max-idle", "5%"]) == code
     assert "cannot tell GPU idle     not measured" in capsys.readouterr().out
+
+
+def test_a_job_that_failed_is_told(baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = tmp_path / "failed"
+    shutil.copytree(FAST, failed)
+    (node,) = failed.glob("node-*/node.json")
+    told = json.loads(node.read_text("utf-8"))
+    told["ended"] |= {"exit_code": 1}
+    node.write_text(json.dumps(told), "utf-8")
+    assert main(["check", str(failed), "--baseline", baseline, "--max-step-time-regression", "20%"]) == 0
+    assert "note: The job ended with exit code 1." in capsys.readouterr().out
