@@ -88,5 +88,5 @@ def test_the_command() -> None:
     command = watched(
         Task(("python3", "a.py"), Path("d"), settings={"loader:num_workers": "4"}, options=("--no-trace",))
     )
-    told = "run -o d --quiet --no-predict --no-trace --set loader:num_workers=4 -- python3 a.py"
+    told = "run -o d --quiet --no-verdict --no-trace --set loader:num_workers=4 -- python3 a.py"
     assert command[command.index("run") :] == told.split()

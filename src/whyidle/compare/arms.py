@@ -82,11 +82,14 @@ class Repeat:
     def units_per_step(self) -> float | None:
         """Return units of work in a step, where somebody said how many the recording holds.
 
-        The log of a whole run also holds steps that are not judged, and it counts its samples itself.
+        A run that was watched counts its samples itself. Where it does not, its steps are all up to the last.
         """
-        if self.units is None or self.pace is None or self.measured.watched.logs:
+        if self.units is None or self.pace is None:
             return None
-        return self.units / len(self.pace.seconds)
+        whole = self.pace.uncut or self.pace
+        if not self.measured.watched.logs:
+            return self.units / (len(whole.seconds) * whole.interval)
+        return None if self.samples_per_step or whole.span is None else self.units / whole.span[1]
 
 
 def repeat_of(

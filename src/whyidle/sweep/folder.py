@@ -18,7 +18,7 @@ import msgspec
 
 from whyidle._version import __version__
 from whyidle.errors import WhyIdleError
-from whyidle.model.trial import FINISHED, Params, Status
+from whyidle.model.trial import Params, Status
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.sweep.plan import Plan
 
@@ -77,9 +77,9 @@ class SweepFolder:
 
     def close(self) -> None:
         """Let another sweep write there; a folder in which nothing was begun goes."""
-        if [entry.name for entry in self.path.iterdir()] == [LOCK]:
-            (self.path / LOCK).unlink()
-            with contextlib.suppress(OSError):  # something came meanwhile
+        with contextlib.suppress(OSError):  # something came meanwhile, or somebody removed it
+            if [entry.name for entry in self.path.iterdir()] == [LOCK]:
+                (self.path / LOCK).unlink()
                 self.path.rmdir()
                 if self.path.parent.name == HOME:
                     self.path.parent.rmdir()
@@ -111,16 +111,14 @@ class SweepFolder:
     def begin(self, params: Params, repeat: int) -> str:
         """Make the folder of a cell and return its name; what lies there unfinished is renamed."""
         there = self.outcomes()
-        for name, outcome in there.items():
-            if outcome.params == dict(params) and outcome.repeat == repeat:
-                if outcome.status not in FINISHED:
-                    self._set_aside(name)
-                break
-        else:
-            name = _name(_number_of(params, there), params, repeat)
-            if (self.path / name).exists():  # without an outcome that can be read
+        same = (name for name, told in there.items() if told.params == dict(params) and told.repeat == repeat)
+        name = next(same, None) or _name(_number_of(params, there), params, repeat)
+        try:
+            if (self.path / name).exists():  # it was interrupted, perhaps before it said what it is
                 self._set_aside(name)
-        (self.path / name).mkdir()
+            (self.path / name).mkdir()
+        except OSError as error:
+            raise WhyIdleError(f"cannot write to {self.path}: {error.strerror}", "is the disk full?") from None
         self.end(name, Outcome(dict(params), repeat, "interrupted", "it was not finished"))
         return name
 

@@ -34,17 +34,24 @@ class Beside:
         return self.likely >= 1 - SAME or (self.high >= 1 and self.likely >= 1 - DOUBTFUL)
 
 
-def recommend(cells: Sequence[Cell], parameters: Sequence[Parameter]) -> tuple[Params | None, str]:
+def recommend(
+    cells: Sequence[Cell], parameters: Sequence[Parameter], unreached: Sequence[Params] = ()
+) -> tuple[Params | None, str]:
     """Return the values to take, and why these and not the next; None and why not where no cell can be.
 
     Args:
         cells: that are done.
         parameters: that were varied, with their values in the order given.
+        unreached: cells whose job did not get its values: what they show is of others.
     """
-    ok = [cell for cell in cells if cell.status == "ok" and cell.throughput is not None and cell.throughput.likely > 0]
+    measured = [
+        cell for cell in cells if cell.status == "ok" and cell.throughput is not None and cell.throughput.likely > 0
+    ]
+    ok = [cell for cell in measured if cell.params not in unreached]
     fits = [cell for cell in ok if not is_full(cell)]
     if not fits:
-        why = "every cell fills its GPU's memory to more than 90%." if ok else "no cell gave a throughput."
+        why = "no job got the values that it was to be tried with." if measured else "no cell gave a throughput."
+        why = "every cell fills its GPU's memory to more than 90%." if ok else why
         return None, f"Nothing to recommend: {why}"
     order = {id(cell): cost(cell, parameters) for cell in fits}
     best = max(fits, key=_throughput)
