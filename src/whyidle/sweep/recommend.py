@@ -49,6 +49,11 @@ def recommend(
     ]
     ok = [cell for cell in measured if cell.params not in unreached]
     fits = [cell for cell in ok if not is_full(cell)]
+    if len(ok) == 1 and len(measured) > 1:
+        return (
+            None,
+            f"Nothing to recommend: only {named(ok[0].params)} ran with its values, the others did not get theirs.",
+        )
     if not fits:
         why = "no job got the values that it was to be tried with." if measured else "no cell gave a throughput."
         why = "every cell fills its GPU's memory to more than 90%." if ok else why
