@@ -33,7 +33,7 @@ def test_json_to_a_file(tmp_path: Path) -> None:
     found = json.loads(out.read_text("utf-8"))
     assert found["sizes"][1]["usd_per_million"] == pytest.approx(1.2037)
     assert main([*NUMBERS, "-o", str(out)]) == 2  # it is there
-    assert main([*NUMBERS, "-o", str(out), "--force"]) == 0
+    assert main([*NUMBERS, "-o", str(out), "--overwrite"]) == 0
 
 
 @pytest.mark.parametrize(

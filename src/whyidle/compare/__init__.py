@@ -12,6 +12,7 @@ from whyidle.compare import confounders, difference, promises
 from whyidle.compare.arms import Evidence, Repeat, arm_of, middle, repeat_of
 from whyidle.compare.learning import learning
 from whyidle.compare.verdict import Judged, judged
+from whyidle.compare.window import same_steps
 from whyidle.errors import WhyIdleError
 from whyidle.model.comparison import Comparison, Confounder, Verdict
 from whyidle.read import Progress
@@ -50,6 +51,7 @@ def compare(
     one = [repeat_of(evidence, work[0], progress, predict=True) for evidence in _repeats(before)]
     other = [repeat_of(evidence, work[1], progress, predict=False) for evidence in _repeats(after)]
     _check_ranks(one, other)
+    one, other = same_steps(one, other)
     had, has = middle(one), middle(other)
     found = confounders.between(had, has)
     changed = {each.name for each in found if each.weight == "noted"}

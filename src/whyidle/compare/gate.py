@@ -7,21 +7,30 @@ interval that reaches further from the measured value than the limit is cannot j
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from whyidle.compare.bootstrap import LEAST, ratio_of_means, ratio_of_medians
+from whyidle.compare.setup import differences
+from whyidle.compare.starts import over_starts
 from whyidle.errors import WhyIdleError
-from whyidle.model.comparison import Confounder, Interval
+from whyidle.model.comparison import Interval
+from whyidle.model.evidence import Floats64
 from whyidle.model.gate import Baseline, Check, Gate, Limits, Outcome
 
 GIVE: Final = "--max-step-time-regression 5% --baseline baseline.json, or --max-idle 20%"
 SAVE: Final = "whyidle baseline save GOOD_RUN; then --baseline baseline.json"
 OF_STEPS: Final = {"step_time_regression", "throughput_loss"}
-WITHIN: Final = "the interval knows how steps vary within a run, not how one start of the job differs from the next"
+WITHIN: Final = (
+    "the interval knows how steps vary within a run, not how one start of the job differs from the next: "
+    "`whyidle baseline save RUN --repeat RUN --repeat RUN` does"
+)
 NOTHING: Final = 0.0005  # a change that rounds to 0.0%
+SAME: Final = "no change"
+FEW: Final = 20  # steps: of fewer nobody can say how many it takes (judgement)
+REPEAT: Final = "--repeat RUN adds one, here and to `whyidle baseline save`"
 RECORD: Final = "record it with `whyidle run -- python train.py`"
 TRACED: Final = "record it on a GPU, with `whyidle run -- python train.py` without --no-trace"
 
@@ -50,40 +59,10 @@ def gate(run: Baseline, limits: Limits, baseline: Baseline | None = None, *, for
         raise WhyIdleError(f"the baseline is of another setup: {'; '.join(blocks)}", f"{SAVE}; or --force")
     checks = (*_relative(run, limits, baseline), *_absolute(run, limits))
     warnings = list(_unseen(run, limits, baseline))
-    if any(check.outcome == "fail" and check.limit in OF_STEPS for check in checks):
+    once = max(len(one.step_seconds) for one in (baseline, run)) == 1
+    if once and any(check.outcome == "fail" and check.limit in OF_STEPS for check in checks):
         warnings.append(WITHIN)
     return Gate(checks, run, baseline, found, tuple(warnings))
-
-
-def differences(baseline: Baseline, run: Baseline) -> Iterator[Confounder]:
-    """Yield in what the setup of a run differs from that of its baseline, what makes them incomparable first."""
-    names = [" and ".join(sorted({gpu.name for gpu in one.gpus})) for one in (baseline, run)]
-    if names[0] != names[1]:
-        yield _differs("gpu", names, "GPU", blocks=True)
-    if baseline.size and run.size and baseline.size != run.size:
-        yield _differs("world_size", [baseline.size, run.size], "number of ranks", blocks=True)
-    if baseline.batch_size and run.batch_size and baseline.batch_size != run.batch_size:
-        yield _differs("batch_size", [baseline.batch_size, run.batch_size], "batch size", blocks=True)
-    for name, title in (
-        ("batch_size", "batch size"),
-        ("world_size", "number of ranks"),
-        ("model", "model"),
-        ("parameters", "number of parameters"),
-        ("torch_version", "version of torch"),
-        ("steps_from", "mark of a step"),
-    ):
-        values = [getattr(one, name) for one in (baseline, run)]
-        if values[0] != values[1] and (None in values or name not in {"batch_size", "world_size"}):
-            yield _differs(name, values, title)
-    for name in sorted({*baseline.settings, *run.settings}):
-        values = [one.settings.get(name) for one in (baseline, run)]
-        if values[0] != values[1]:
-            yield _differs(name, values, name)
-
-
-def _differs(name: str, values: Sequence[object], title: str, *, blocks: bool = False) -> Confounder:
-    before, after = ("not known" if value in {None, ""} else str(value) for value in values)
-    return Confounder(name, before, after, "blocks" if blocks else "doubts", f"{title} {before}, now {after}")
 
 
 def _relative(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[Check]:
@@ -125,7 +104,10 @@ def _step_time(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     name = "step_time_regression"
     if unlike := _unlike(name, allowed, run, baseline):
         return unlike
-    ratio = ratio_of_medians([np.array(baseline.step_seconds)], [np.array(run.step_seconds)])
+    before, after = _series(baseline), _series(run)
+    ratio = over_starts(
+        ratio_of_medians(before, after), *([float(np.median(one)) for one in s] for s in (before, after))
+    )
     slower = Interval(1 / ratio.high - 1, 1 / ratio.likely - 1, 1 / ratio.low - 1 if ratio.low else math.inf)
     return _judged(name, allowed, slower, ("slower", "faster"), baseline, run)
 
@@ -134,9 +116,15 @@ def _throughput(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     name = "throughput_loss"
     if unlike := _unlike(name, allowed, run, baseline):
         return unlike
-    ratio = ratio_of_means([np.array(baseline.step_seconds)], [np.array(run.step_seconds)])
+    before, after = _series(baseline), _series(run)
+    means = ([float(steps.mean()) for steps in side] for side in (before, after))
+    ratio = over_starts(ratio_of_means(before, after), *means)
     lost = Interval(1 - ratio.high, 1 - ratio.likely, 1 - ratio.low)
     return _judged(name, allowed, lost, ("less", "more"), baseline, run)
+
+
+def _series(one: Baseline) -> list[Floats64]:
+    return [np.array(steps) for steps in one.step_seconds]
 
 
 def _unlike(name: str, allowed: float, run: Baseline, baseline: Baseline) -> Check | None:
@@ -154,8 +142,9 @@ def _judged(
 ) -> Check:
     """Return the check of a change; `words` name one for the worse and one for the better."""
     outcome = verdict(worse, allowed)
-    said = f"{_change(worse, words)} than the baseline"
-    hint = _more(worse, allowed, len(baseline.step_seconds), len(run.step_seconds)) if outcome == "cannot tell" else ""
+    said = _change(worse, words)
+    said += " from the baseline" if said.startswith(SAME) else " than the baseline"
+    hint = _more(worse, allowed, baseline, run) if outcome == "cannot tell" else ""
     return Check(name, allowed, outcome, worse, said, hint)
 
 
@@ -167,17 +156,21 @@ def verdict(worse: Interval, allowed: float) -> Outcome:
     return "pass" if worse.high <= allowed or (sure and worse.likely <= allowed) else "cannot tell"
 
 
-def _more(worse: Interval, allowed: float, *steps: int) -> str:
-    """Say how many steps it takes: an interval becomes half as wide with four times as many."""
+def _more(worse: Interval, allowed: float, baseline: Baseline, run: Baseline) -> str:
+    """Say what it takes: with four times as many steps an interval becomes half as wide."""
+    steps = [baseline.steps, run.steps]
     had = f"here are {steps[0]:,} in the baseline and {steps[1]:,} in the run"
     half = (worse.high - worse.low) / 2
     aim = max(allowed, worse.likely)  # so that it excludes no change, or so that it is no wider than the limit
     if allowed <= 0:
         return f"a limit of 0% is kept only by what is surely no worse: {had}"
-    if min(steps) < LEAST or not math.isfinite(half):
+    if min(len(one) for side in (baseline, run) for one in side.step_seconds) < LEAST or not math.isfinite(half):
         return f"too few steps, or too unlike each other, to say how many it takes: {had}"
+    starts = [len(side.step_seconds) for side in (baseline, run)]
+    if max(starts) > 1:
+        return f"so few starts of the job ({starts[0]} and {starts[1]}) do not tell it: {REPEAT}"
     each = 2 / sum(1 / count for count in steps) * (half / aim) ** 2
-    return f"it takes about {math.ceil(max(each, min(steps) + 1)):,} steps in each: {had}"
+    return f"it takes about {math.ceil(max(each, min(steps) + 1, FEW)):,} steps in each: {had}"
 
 
 def _unseen(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[str]:
@@ -195,7 +188,7 @@ def _change(worse: Interval, words: tuple[str, str]) -> str:
 
     def said(share: float, *, word: bool = True) -> str:
         if word and abs(share) < NOTHING:
-            return "no change"
+            return SAME
         return _percent(abs(share)) + (f" {words[share < 0]}" if word else "")
 
     low, high = sorted((worse.low, worse.high), key=abs)

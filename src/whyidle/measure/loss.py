@@ -111,20 +111,20 @@ def _of_curve(curve: Curve) -> Losses | None:
     if "loss" not in told:
         return None
     loss = told["loss"]
-    wrong = _beside(told.get("loss_not_finite"), loss) > 0
-    step = _beside(told["step"], loss) if "step" in told else np.arange(1.0, len(loss.time) + 1)
+    wrong = beside(told.get("loss_not_finite"), loss) > 0
+    step = beside(told["step"], loss) if "step" in told else np.arange(1.0, len(loss.time) + 1)
     known = np.flatnonzero((wrong | ~np.isnan(loss.value)) & ~np.isnan(step))
     if not len(known):
         return None
-    number = _unrolled(step[known])
+    number = unrolled(step[known])
     order = np.argsort(number, kind="stable")
     last = order[np.append(np.diff(number[order]) > 0, True)]  # of what ranks say of the same step
     rows = known[last]
     value = np.where(wrong, np.nan, loss.value)
-    return Losses(number[last], value[rows], _beside(told.get("grad_norm"), loss)[rows], curve.kind)
+    return Losses(number[last], value[rows], beside(told.get("grad_norm"), loss)[rows], curve.kind)
 
 
-def _beside(one: Series | None, loss: Series) -> Floats64:
+def beside(one: Series | None, loss: Series) -> Floats64:
     """Return the values that were printed together with losses; of steps without numbers, that of their line."""
     if one is None:
         return np.full(len(loss.time), np.nan)
@@ -132,7 +132,7 @@ def _beside(one: Series | None, loss: Series) -> Floats64:
     return np.where(one.time[at] == loss.time, one.value[at], np.nan)
 
 
-def _unrolled(step: Floats64) -> Ints:
+def unrolled(step: Floats64) -> Ints:
     """Return steps that go on where a trainer counts from the beginning in each epoch.
 
     Only where they fall far: lines of several processes are a little out of order.

@@ -108,13 +108,13 @@ def _idle(one: Summary, other: Summary) -> Iterator[Row]:
         yield from _parts(one, other, *(_groups(summary) for summary in (one, other)))
     elif one.host_shares or other.host_shares:
         yield Row("the host's time", "", "")
-        yield from _parts(
-            one,
-            other,
-            *({LABELS.get(name, name): share for name, share in s.host_shares.items()} for s in (one, other)),
-        )
+        yield from _parts(one, other, *(_phases(summary) for summary in (one, other)))
     if not all(summary.gpu_idle_share == summary.curve_idle_share for summary in (one, other)):
         yield from _row("idle, by its curve", one.curve_idle_share, other.curve_idle_share, percent)
+
+
+def _phases(summary: Summary) -> dict[str, float] | None:
+    return {LABELS.get(name, name): share for name, share in summary.host_shares.items()} or None
 
 
 def _groups(summary: Summary) -> dict[str, float] | None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import whyidle.sweep.strategies as package
 from whyidle.discover import discover
 from whyidle.errors import WhyIdleError
-from whyidle.sweep.strategies.base import Machine, Search, Strategy, Swept, plain
+from whyidle.sweep.parameters import Parameter
+from whyidle.sweep.strategies.base import Machine, Search, Strategy, plain
 from whyidle.sweep.strategies.grid import Grid
 
 __all__ = ["Machine", "Strategy", "fitting", "names", "strategy", "usual"]
@@ -31,7 +32,7 @@ def usual(name: str) -> tuple[str, ...]:
     return tuple(kind.usual for kind in _searches() if kind.name == name)
 
 
-def strategy(name: str, parameters: Sequence[Swept], machine: Machine) -> Strategy:
+def strategy(name: str, parameters: Sequence[Parameter], machine: Machine) -> Strategy:
     """Return the strategy of that name.
 
     Raises:

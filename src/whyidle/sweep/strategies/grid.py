@@ -7,7 +7,8 @@ from itertools import product
 
 from whyidle.errors import WhyIdleError
 from whyidle.model.trial import FINISHED, Cell, Params
-from whyidle.sweep.strategies.base import Machine, Strategy, Swept
+from whyidle.sweep.parameters import Parameter
+from whyidle.sweep.strategies.base import Machine, Strategy
 
 
 class Grid(Strategy):
@@ -15,7 +16,7 @@ class Grid(Strategy):
 
     name = "grid"
 
-    def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
+    def __init__(self, parameters: Sequence[Parameter], machine: Machine) -> None:
         super().__init__(parameters, machine)
         for parameter in parameters:
             if not parameter.values:

@@ -11,7 +11,8 @@ from typing import Final
 
 from whyidle.model.trial import Cell
 from whyidle.rules.input.loader_model import MOST, SPREAD
-from whyidle.sweep.strategies.base import Machine, Search, Swept, measured, step_of
+from whyidle.sweep.parameters import Parameter
+from whyidle.sweep.strategies.base import Machine, Search, measured, step_of
 from whyidle.sweep.strategies.loading import WAITS, Loading, waits
 
 PROBES: Final = 4  # docs/method.md, search
@@ -40,7 +41,7 @@ class Workers(Search):
     word = "workers"
     least = 0
 
-    def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
+    def __init__(self, parameters: Sequence[Parameter], machine: Machine) -> None:
         super().__init__(parameters, machine)
         self.cpus = machine.cpus_per_rank
         most = int(MOST) if self.cpus is None else max(int(self.cpus), 1)
