@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.sweep.runs import Acts, sweeping
+from whyidle.errors import WhyIdleError
 from whyidle.launch.process import Ended
 from whyidle.model.trial import Sweep
 from whyidle.sweep.budget import Budget
@@ -176,3 +179,20 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
     third, stage = sweeping(tmp_path / "s", plays)
     assert statuses(third.run()) == dict.fromkeys("012", "ok")
     assert stage.started == []
+
+
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that cannot be recorded would run to its limit for nothing."""
+    sweep, stage = sweeping(tmp_path / "s", {"0": QUICK})
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=200_000))
+    with pytest.raises(WhyIdleError, match=r"195 KiB are free at .*: too little to record a job"):
+        sweep.run()
+    assert not stage.started
+
+
+def test_a_folder_that_somebody_removes(tmp_path: Path) -> None:
+    sweep, _ = sweeping(tmp_path / "s", {"0": QUICK})
+    shutil.rmtree(tmp_path / "s")
+    with pytest.raises(WhyIdleError, match="cannot write to"):
+        sweep.run()
+    sweep.folder.close()

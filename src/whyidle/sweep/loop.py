@@ -23,8 +23,7 @@ from whyidle.sweep.reached import missed, remarks
 from whyidle.sweep.recommend import recommend
 from whyidle.sweep.recorded import recorded
 from whyidle.sweep.settle import Settling
-from whyidle.sweep.strategies import Strategy
-from whyidle.sweep.strategies.base import Search
+from whyidle.sweep.strategies import Search, Strategy
 
 POLL_S: Final = 0.2
 LOOK_EVERY_S: Final = 2.0

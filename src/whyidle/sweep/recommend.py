@@ -49,6 +49,8 @@ def recommend(
     ]
     ok = [cell for cell in measured if cell.params not in unreached]
     fits = [cell for cell in ok if not is_full(cell)]
+    if len(cells) == 1 and ok:
+        return None, f"Nothing to compare {named(ok[0].params)} with: no other cell was run."
     if len(ok) == 1 and len(measured) > 1:
         return (
             None,
