@@ -93,6 +93,9 @@ def test_nothing_to_recommend() -> None:
 def test_the_only_one() -> None:
     cells = [cell(100, num_workers="0"), Cell({"num_workers": "2"}, "failed")]
     assert recommend(cells, [WORKERS])[1] == "num_workers=0 is the only one that gave a throughput."
+    assert recommend(cells[:1], [WORKERS]) == ({"num_workers": "0"}, "num_workers=0 is the only one that was run.")
+    nothing = (None, "Nothing to compare num_workers=0 with: no other cell was run.")
+    assert recommend(cells[:1], [WORKERS], is_over=False) == nothing
 
 
 @given(st.lists(st.tuples(st.integers(0, 64), st.floats(1, 1e6), st.floats(0, 0.5)), min_size=1, max_size=12))

@@ -200,9 +200,8 @@ def _list(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> int:
     lines += ["  and so on."] if len(left) > MOST_LISTED else []
     jobs, most = _most(prepared, done)
     repeats = f", each cell {plan.repeats} times" if plan.repeats > 1 else ""
-    later = (
-        "; which comes next depends on what this one gives" if left and isinstance(prepared.strategy, Search) else ""
-    )
+    searches = bool(left) and isinstance(prepared.strategy, Search)
+    later = "; which comes next depends on what this one gives" if searches else ""
     lines.append(f"  {plural(jobs, 'job')} at most{repeats}{later}.")
     lines += [f"  {parameter.name}: {parameter.said}." for parameter in prepared.parameters if parameter.said]
     limit = duration(plan.limits.cell_time_s)
