@@ -69,7 +69,7 @@ def _answer(sweep: Sweep) -> str:
 
 
 def _table(sweep: Sweep, look: Look) -> list[str]:
-    """Return a row per cell: its values, then its numbers, or why it has none; bars where there is room for them."""
+    """Return a row per cell: its values, then its numbers, or why it has none; its bar beside them, or below."""
     cells = sweep.cells if look.everything else sweep.cells[:MOST_ROWS]
     if not cells:
         return []
@@ -79,6 +79,7 @@ def _table(sweep: Sweep, look: Look) -> list[str]:
     room = max(look.width, LEAST_WIDTH) - len(values[0]) - (6 if look.unicode else 9)  # "..." is longer than "…"
     numbers = _numbers(known, room)
     bars = dict(zip(map(id, known), _bars(known, look), strict=True))
+    beside = room - len(numbers[0]) >= BAR + OVER + 2
     rows = dict(zip(map(id, known), numbers[1:], strict=True))
     lines = [f"    {values[0]}  {numbers[0]}".rstrip()]
     for cell, value in zip(cells, values[1:], strict=True):
@@ -88,8 +89,12 @@ def _table(sweep: Sweep, look: Look) -> list[str]:
             text = shorten(clean(f"{cell.status}: {cell.why}" if cell.why else cell.status), room)
         else:
             text = rows[id(cell)]
-            text += f"  {bars[id(cell)]}" if room - len(text) >= BAR + OVER + 2 else ""
+            text += f"  {bars[id(cell)]}" if beside else ""
         lines.append(f"  {mark} {value}  {text}".rstrip())
+    if known and not beside:
+        shown = zip(cells, values[1:], strict=True)
+        lines += ["", f"    {values[0]}  {known[0].throughput_unit}/s"]
+        lines += [f"    {value}  {bars[id(cell)]}" for cell, value in shown if cell.throughput is not None]
     more = len(sweep.cells) - len(cells)
     return lines + ([f"    and {plural(more, 'cell')} more: {clean(sweep.folder)}/report.json"] if more else [])
 
@@ -167,7 +172,9 @@ def _end(sweep: Sweep) -> str:
     said = f"{plural(ran, 'cell')} in {duration(seconds)}"
     if sweep.usd is not None and sweep.usd_per_gpu_hour is not None:
         said += f", {money(sweep.usd)} at {money(sweep.usd_per_gpu_hour)} per GPU-hour ({clean(sweep.price_source)})"
-    return f"{said}. Evidence: {clean(sweep.folder)}"
+    once = any(cell.runs == 1 for cell in sweep.cells)
+    within = " ± is within one run of a job, --repeats 3 adds what differs between runs." if once else ""
+    return f"{said}.{within} Evidence: {clean(sweep.folder)}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

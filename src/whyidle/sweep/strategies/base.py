@@ -90,7 +90,7 @@ class Search(Strategy):
 
     def _chosen(self) -> Parameter:
         """Return the parameter that is searched."""
-        named = [p for p in self.parameters if self.word in p.name.rpartition(":")[2].replace("-", "_").lower()]
+        named = [p for p in self.parameters if self.word in plain(p.name)]
         found = list(self.parameters) if len(self.parameters) == 1 else named
         if len(found) != 1:
             raise WhyIdleError(
@@ -112,6 +112,11 @@ class Search(Strategy):
                 f"for example -p {self.parameter}={self.least},{max(2 * self.least, 4)}",
             )
         return int(text)
+
+
+def plain(name: str) -> str:
+    """Return the name of a parameter as settings are called: "loader:num-workers" is num_workers."""
+    return name.rpartition(":")[2].replace("-", "_").lower()
 
 
 def measured(tried: Mapping[int, Cell]) -> dict[int, Cell]:
