@@ -143,6 +143,8 @@ def _answer(verdict: Verdict, ratio: Interval, per: Per, smallest: float) -> str
         return f"{_capital(verdict)}: {said}."
     if not math.isfinite(smallest):
         return f"No detectable change: {said}."
+    if smallest >= 1:
+        return f"No detectable change: {said}; one by {1 + smallest:.2g}x or more would have been seen."
     least = f"{smallest:.0%}" if smallest >= 0.1 else f"{smallest * 100:.2g}%"
     return f"No detectable change: {said}; a change of {least} or more would have been seen."
 
