@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
 from whyidle.model.evidence import Value
 from whyidle.model.trial import Cell
 from whyidle.sweep.cell import Trial
+from whyidle.sweep.doubts import doubts
 from whyidle.sweep.folder import Outcome
-from whyidle.sweep.parameters import How, Parameter
+from whyidle.sweep.parameters import How, Parameter, parse
 from whyidle.sweep.reached import missed, remarks
 
 
@@ -61,3 +63,14 @@ def test_a_setting_that_came_into_force_nowhere() -> None:
     there = trial(name, "on", in_force=(name,), warnings=(partly, "another warning"))
     assert said(name, there, how="setting") == []
     assert remarks([], [there, there]) == [partly]
+
+
+def test_what_the_script_does_not_seem_to_know_is_doubted(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('no options')\n", "utf-8")
+    parameters = parse(["lr=1,2"], ["python3", "train.py"], tmp_path)
+    done = [Cell({"lr": value}, "ok", settled=True) for value in "12"]
+    (said,) = doubts(done, [], parameters, 1)
+    assert said.startswith("lr was given as --lr, which train.py does not seem to know: whether it had an effect")
+    assert list(doubts([Cell({"lr": "1"}, "failed")], [], parameters, 1)) == []
+    known = parse(["lr=1,2"], ["python3", "train.py", "--lr", "3"], tmp_path)
+    assert list(doubts(done, [], known, 1)) == []

@@ -28,6 +28,12 @@ def doubts(cells: Sequence[Cell], unset: Sequence[str], parameters: Sequence[Par
     yield from unset[:MOST_UNSET]
     if len(unset) > MOST_UNSET:
         yield f"{len(unset) - MOST_UNSET} more values did not reach their job; the cells' own reports tell."
+    for parameter in parameters:
+        if parameter.is_doubted and any(cell.status == "ok" for cell in cells):
+            yield (
+                f"{parameter.name} was given {parameter.said}: whether it had an effect is not known, "
+                "and the cells may all be the same job."
+            )
     if slots > 1 and any(is_workers(name) for name in names):
         yield (
             f"{slots} cells ran at a time and shared the CPUs: with workers to feed, each was slower than it is alone. "
