@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def trial(
 ) -> Trial:
     params = {name: value}
     return Trial(
-        "cell", Outcome(params, status="ok"), np.ones(9), {}, settings or {}, frozenset(in_force), warnings,
+        "cell", Outcome(params, status="ok"), np.ones(9), {}, settings or {}, frozenset(in_force), warnings, None,
         Cell(params, "ok"),
     )  # fmt: skip
 
@@ -69,8 +70,25 @@ def test_what_the_script_does_not_seem_to_know_is_doubted(tmp_path: Path) -> Non
     (tmp_path / "train.py").write_text("print('no options')\n", "utf-8")
     parameters = parse(["lr=1,2"], ["python3", "train.py"], tmp_path)
     done = [Cell({"lr": value}, "ok", settled=True) for value in "12"]
-    (said,) = doubts(done, [], parameters, 1)
+    (said,) = doubts(done, [], [], parameters, 1)
     assert said.startswith("lr was given as --lr, which train.py does not seem to know: whether it had an effect")
-    assert list(doubts([Cell({"lr": "1"}, "failed")], [], parameters, 1)) == []
+    assert list(doubts([Cell({"lr": "1"}, "failed")], [], [], parameters, 1)) == []
     known = parse(["lr=1,2"], ["python3", "train.py", "--lr", "3"], tmp_path)
-    assert list(doubts(done, [], known, 1)) == []
+    assert list(doubts(done, [], [], known, 1)) == []
+
+
+def test_epochs_that_no_cell_saw_the_end_of_are_told() -> None:
+    seen = [replace(trial("x", value), seconds=np.full(60, 0.1), epoch_steps=200.0) for value in "12"]
+    (said,) = doubts([], seen, [], [], 1)
+    assert said.startswith("an epoch is 200 steps, 20 s at most, and 2 cells ended within the first")
+    assert "--min-steps 400" in said
+    assert not list(doubts([], [replace(one, seconds=np.full(250, 0.1)) for one in seen], [], [], 1))
+    assert not list(doubts([], [replace(one, epoch_steps=1e6) for one in seen], [], [], 1))  # it lasts a day
+    assert not list(doubts([], [replace(one, epoch_steps=None) for one in seen], [], [], 1))
+
+
+def test_a_setting_that_only_the_loader_for_evaluation_got() -> None:
+    name = "loader:num_workers"
+    got = trial(name, "4", {"num_workers": 0}, in_force=(name,))
+    text = "The value loader:num_workers=4 did not reach the job: its DataLoader has num_workers=0."
+    assert said(name, got, how="setting") == [("4", text)]
