@@ -221,5 +221,6 @@ EVENTS: Final = (
 )
 NO_STEP: Final = re.compile(
     r"(?:^|[\s:])(?:Test|Val|Valid|Validation|Eval|Evaluation): *\[|Epoch\(val\)|train_runtime"
+    r"|\b(?:split|mode|phase|stage|subset|set)['\"]?\s*[:=]\s*['\"]?(?:val|valid|validation|eval|evaluation|test)\b"
 )  # of training
 TELLS_NO_TIME: Final = re.compile(r"^\{'(?:loss|eval_loss|train_runtime)': ")  # Hugging Face's Trainer
