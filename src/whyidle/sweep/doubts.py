@@ -36,7 +36,7 @@ def doubts(
     for parameter in parameters:
         if parameter.is_doubted and any(cell.status == "ok" for cell in cells):
             yield (
-                f"{parameter.name} was given {parameter.said}: whether it had an effect is not known, "
+                f"-p {parameter.name} was given {parameter.said}: whether it had an effect is not known, "
                 "and the cells may all be the same job."
             )
     if slots > 1 and any(is_workers(name) for name in names):
