@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -206,6 +207,20 @@ def test_a_faster_job_that_learns_worse_fails(tmp_path: Path) -> None:
     assert worse.learning is not None
     assert (worse.verdict, worse.learning.verdict, worse.exit_code) == ("improved", "worse", 1)
     assert ". But the model learns worse. " in worse.message
+
+
+def test_a_proof_that_is_asked_for_and_missing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faster in another precision, and nothing shows that the model learns the same: no merge on that."""
+    monkeypatch.setattr(sys.modules["whyidle.compare.learning"], "required_by", lambda _: "the precision")
+    sides = [log(tmp_path / f"{name}.jsonl", step, [1.0] * 300) for name, step in (("before", 0.2), ("after", 0.1))]
+    for side in sides:
+        side.write_text(side.read_text("utf-8").replace(', "loss": 1.0', ""), "utf-8")
+    found = compare(*sides)
+    assert found.learning is not None
+    assert (found.verdict, found.learning.verdict, found.exit_code) == ("improved", "no losses", 1)
+    assert ". But it is not shown that the model learns the same, as a change of the precision asks for. " in (
+        found.message
+    )
 
 
 def smi(path: Path, clock: int) -> Path:

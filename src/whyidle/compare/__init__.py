@@ -15,7 +15,7 @@ from whyidle.compare.verdict import Judged, judged
 from whyidle.compare.window import same_steps
 from whyidle.compare.work import SAME_WORK, common_work
 from whyidle.errors import WhyIdleError
-from whyidle.model.comparison import Comparison, Confounder, Verdict
+from whyidle.model.comparison import Comparison, Confounder, Learning, Verdict
 from whyidle.read import Progress
 from whyidle.watched import end
 
@@ -66,7 +66,7 @@ def compare(
     learns = learning(had.run, has.run, changed, [each.run for each in one if each is not had])
     return Comparison(
         verdict=verdict,
-        message=_learns_worse(message) if learns is not None and learns.verdict == "worse" else message,
+        message=_with_learning(message, learns),
         before=arm_of(one, price, gpus),
         after=arm_of(other, price, gpus),
         speedup=by_pace.speedup,
@@ -138,10 +138,15 @@ def _held_against(found: Judged, blocks: Sequence[Confounder]) -> tuple[Verdict,
     return "cannot judge", f"Cannot judge: {reasons}. --force compares them all the same."
 
 
-def _learns_worse(message: str) -> str:
+def _with_learning(message: str, learns: Learning | None) -> str:
     """Return the sentence with what matters more than speed, right behind the answer."""
+    if learns is None or not (learns.verdict == "worse" or learns.lacks_proof):
+        return message
+    said = "the model learns worse"
+    if learns.lacks_proof:
+        said = f"it is not shown that the model learns the same, as a change of {learns.required} asks for"
     answer, _, rest = message.partition(". ")
-    return f"{answer.rstrip('.')}. But the model learns worse. {rest}".rstrip()
+    return f"{answer.rstrip('.')}. But {said}. {rest}".rstrip()
 
 
 def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str]:

@@ -40,6 +40,7 @@ MOST: Final = 0.05  # of the loss: the widest margin, however far repeats lie ap
 START: Final = (
     0.003  # of the loss, at the first step: bfloat16 rounds by up to 1 in 256, and a loss is a mean (judgement)
 )
+OTHER: Final = 0.05  # of the loss, at the first step: no precision does that, so that it is not learnt (judgement)
 RAGGED: Final = 0.05  # of the samples of a step: the last batch of an epoch may be smaller (judgement)
 SHORTER: Final = 0.05  # of its steps: a run that ends as much earlier is said to (judgement)
 GONE: Final = 0.1  # of the last steps: more losses that are no numbers in both runs leave nothing to show (judgement)
@@ -202,7 +203,7 @@ def _tested(pairs: Pairs, found: Equivalence, source: str, every: tuple[int, int
     nearer = min(abs(apart.low), abs(apart.high)) / max(last.scale, 1e-300)
     if verdict != "the same" and pairs.start > START:
         said += f" It did by {pairs.start:.1%} in the first step: other initial weights, or another loss."
-        verdict = "not shown" if nearer <= pairs.start else verdict
+        verdict = "not shown" if OTHER < pairs.start >= nearer else verdict
     # a mean over more steps lags behind, by as much as the loss falls meanwhile
     lag = abs(slopes[0]) * abs(every[0] - every[1]) / 2
     if verdict in {"worse", "better"} and every[0] != every[1] and nearer * last.scale <= lag + found.margin:

@@ -96,6 +96,11 @@ class Learning:
     grad_norm_after: float | None = None
     required: str = ""  # why it has to be shown: precision or batch size changed
 
+    @property
+    def lacks_proof(self) -> bool:
+        """Say whether it has to be shown what the model learns, and is not."""
+        return bool(self.required) and self.verdict not in {"the same", "better", "worse"}
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -136,8 +141,8 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 improved or no change, 1 regressed or learns worse, 2 could not judge."""
+        """Return 0 improved or no change, 1 regressed, learns worse or may do so, 2 could not judge."""
         if self.verdict == "cannot judge":
             return 2
-        worse = self.learning is not None and self.learning.verdict == "worse"
-        return int(self.verdict == "regressed" or worse)
+        doubtful = self.learning is not None and (self.learning.verdict == "worse" or self.learning.lacks_proof)
+        return int(self.verdict == "regressed" or doubtful)

@@ -1,4 +1,4 @@
-"""A table of losses by step: what W&B, MLflow, TensorBoard or Lightning's CSVLogger export, or one's own.
+"""A table of losses by step: what W&B exports, Lightning's CSVLogger writes, or one's own.
 
 It tells nothing of time or of a GPU, and is no curve of one: it shows whether two runs learn the same.
 """

@@ -194,8 +194,7 @@ def _said(found: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _learning(learning: Learning) -> str:
-    shown = learning.verdict in {"the same", "better", "worse"}
-    asked = "" if shown or not learning.required else f" It has to be shown, as {learning.required} changed."
+    asked = f" It has to be shown, as {learning.required} changed." if learning.lacks_proof else ""
     return f"{learning.message.rstrip('.')}.{asked}"
 
 

@@ -52,7 +52,7 @@ class Losses:
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         self._pinned: dict[Any, Pinned] = {}  # by type
         self._events: dict[Any, list[Any]] = {}  # by device
-        # start in ns, event, device, where the loss and its scale (if any) are copied to, flags, most of its type
+        # start in ns, event, device, where the loss and its scale, if it has one, are copied to, flags, its type's most
         self._pending: deque[tuple[int, Any, Any, list[tuple[Pinned, int]], int, float]] = deque()
         self._left: Any = None
         self._broken = False
