@@ -203,7 +203,9 @@ def test_a_faster_job_that_learns_worse_fails(tmp_path: Path) -> None:
     same = compare(before, log(tmp_path / "same.jsonl", 0.1, losses))
     assert same.learning is not None
     assert (same.verdict, same.learning.verdict, same.exit_code) == ("improved", "the same", 0)
-    worse = compare(before, log(tmp_path / "worse.jsonl", 0.1, [1.02 * loss for loss in losses]))
+    worse = compare(
+        before, log(tmp_path / "worse.jsonl", 0.1, [(1.02 if k > 50 else 1) * loss for k, loss in enumerate(losses)])
+    )
     assert worse.learning is not None
     assert (worse.verdict, worse.learning.verdict, worse.exit_code) == ("improved", "worse", 1)
     assert ". But the model learns worse. " in worse.message

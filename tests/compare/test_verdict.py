@@ -158,6 +158,13 @@ def test_repeats_on_one_side_only_are_said() -> None:
     assert judged([repeat(steps(0.08, seed=9))], apart).verdict == "no detectable change"
 
 
+def test_a_range_that_shows_nothing_says_what_it_would_have_shown() -> None:
+    found = judged([repeat(steps(scale)) for scale in (0.1, 0.13)], [repeat(steps(scale)) for scale in (0.1, 0.12)])
+    assert found.smallest is not None
+    assert found.smallest > 1
+    assert f"; one by {1 + found.smallest:.2g}x or more would have been seen." in found.message
+
+
 def test_runs_that_differ_among_themselves_widen_the_range() -> None:
     alike = judged([repeat(steps(0.1, seed=k)) for k in range(3)], [repeat(steps(0.1, seed=k)) for k in (4, 5, 6)])
     apart = judged(

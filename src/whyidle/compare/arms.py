@@ -56,7 +56,7 @@ class Repeat:
     @property
     def samples_per_step(self) -> float | None:
         """Return samples that all ranks take in a step: as they were counted, else as the loader was set."""
-        if counted := self._counted("samples"):
+        if counted := self._counted("samples") or self.printed_per_step("samples_per_s"):
             return counted
         summary, settings = self.report.summary, self.report.run.settings
         batch, batches = settings.get("batch_size"), summary.batches_per_step
@@ -67,12 +67,7 @@ class Repeat:
     @property
     def tokens_per_step(self) -> float | None:
         """Return tokens that all ranks take in a step."""
-        return self._counted("tokens")
-
-    def work_per_step(self, unit: Literal["samples", "tokens"]) -> float | None:
-        """Return the samples or tokens of a step, as they were counted or, else, as a trainer printed their rate."""
-        counted = self.samples_per_step if unit == "samples" else self.tokens_per_step
-        return counted or self.printed_per_step(f"{unit}_per_s")
+        return self._counted("tokens") or self.printed_per_step("tokens_per_s")
 
     def printed_per_step(self, rate: str) -> float | None:
         """Return how much a step does, in the median, by the rate that a trainer printed beside its time.
@@ -151,7 +146,7 @@ def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | No
     counts = all(one.pace is not None and one.pace.per == "step" for one in repeats)
     steady = [one.steady for one in repeats if len(one.steady)] if counts else []
     mean = float(np.mean([times.mean() for times in steady])) if steady else None
-    samples, tokens = per_second(shown.work_per_step("samples"), mean), per_second(shown.work_per_step("tokens"), mean)
+    samples, tokens = per_second(shown.samples_per_step, mean), per_second(shown.tokens_per_step, mean)
     samples = told(repeats, "sample") or samples
     tokens = told(repeats, "token") or tokens
     hourly = _usd_per_hour(shown.report, price, gpus)

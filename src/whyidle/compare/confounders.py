@@ -92,7 +92,7 @@ def not_recorded(before: Repeat, after: Repeat) -> tuple[str, ...]:
         "the machine": bool(_hosts(before) and _hosts(after)),
         "the model": _told(before, after, "model") or None not in (products_of(before), products_of(after)),
         "versions": _told(before, after, "torch_version"),
-        "the batch size": bool(before.work_per_step("samples") and after.work_per_step("samples")),
+        "the batch size": bool(before.samples_per_step and after.samples_per_step),
         "other programs' CPU time": _counted(before, after, "cpus_taken"),
         "reads from storage": _counted(before, after, "storage_read_bytes_per_s"),
     }

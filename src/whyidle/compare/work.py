@@ -26,8 +26,8 @@ def common_work(before: Sequence[Repeat], after: Sequence[Repeat]) -> tuple[Per,
     if one.units_per_step and other.units_per_step:
         return "unit", other.units_per_step / one.units_per_step
     counts: tuple[tuple[Per, float | None, float | None], ...] = (
-        ("sample", one.work_per_step("samples"), other.work_per_step("samples")),
-        ("token", one.work_per_step("tokens"), other.work_per_step("tokens")),
+        ("sample", one.samples_per_step, other.samples_per_step),
+        ("token", one.tokens_per_step, other.tokens_per_step),
         ("token", one.printed_per_step(PER_GPU), other.printed_per_step(PER_GPU)),
     )
     for per, had, has in counts:
