@@ -114,6 +114,7 @@ def test_other_steps_of_the_job_are_doubted() -> None:
     large = repeat(steps(0.1), number=np.arange(1, 101), samples=256)
     small = repeat(steps(0.1, 800), number=np.arange(1, 801), samples=32)
     assert "steps" not in weights(small, large)  # the same samples
+    assert "steps" not in weights(repeat(steps(0.1), number=np.arange(1, 101), samples=32), large)  # the same steps
     assert between(one, one) == ()
 
 

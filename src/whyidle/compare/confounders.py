@@ -285,8 +285,7 @@ def _numbers(before: Pace, after: Pace, work: float) -> Iterator[Confounder]:
     had, has = before.span, after.span
     if had is None or has is None:
         return
-    common = min(had[1], has[1] * work) - max(had[0] - 1, (has[0] - 1) * work)
-    if common < ENOUGH * max(had[1] - had[0] + 1, (has[1] - has[0] + 1) * work):
+    if max(_in_common(had, has, 1.0), _in_common(had, has, work)) < ENOUGH:
         said = [f"{first:,}–{last:,}" for first, last in (had, has)]
         message = f"they hold steps {said[0]} and {said[1]}: where a schedule changes the work, that is not the same."
         yield differs("steps", said, "doubts", message)
@@ -294,6 +293,15 @@ def _numbers(before: Pace, after: Pace, work: float) -> Iterator[Confounder]:
     if every[0] != every[1]:
         message = f"a line of the log is the mean of {every[0]} and of {every[1]} steps: medians are not comparable."
         yield differs("log_interval", every, "doubts", message)
+
+
+def _in_common(had: tuple[int, int], has: tuple[int, int], work: float) -> float:
+    """Return how much two ranges of steps have in common, of the longer; a step of the second is so many of the first.
+
+    Below 0 they lie apart.
+    """
+    common = min(had[1], has[1] * work) - max(had[0] - 1, (has[0] - 1) * work)
+    return common / max(had[1] - had[0] + 1, (has[1] - has[0] + 1) * work)
 
 
 def _settings(before: Repeat, after: Repeat) -> Iterator[Confounder]:
