@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from whyidle.errors import WhyIdleError
 from whyidle.model.arithmetic import usd_per_million_tokens
-from whyidle.model.finding import LOG, Applied, Asked, Cost, Finding, Predicted, Report
-from whyidle.model.hardware import ListPrice, list_price
+from whyidle.model.finding import Applied, Asked, Cost, Finding, Predicted, Report
 
 TARGETS = (0.6, 0.8, 0.95)
+UNITS: Final[tuple[Literal["samples", "tokens"], ...]] = ("samples", "tokens")
 YOURS = "your price"  # source of one that was given with the question
 SPLIT = "parts of a GPU (MIG)"
 
@@ -74,7 +75,7 @@ def check(
     if hours is not None and not (math.isfinite(hours) and hours > 0):
         raise WhyIdleError(f"the time is in hours, more than 0, not {hours:g}", "--hours 24")
     if busy is not None and not 0 < busy <= 1:
-        hint = f"--busy {busy / 100:g}, or --busy {busy:g}%" if 1 < busy <= 100 else "--busy 0.40, or --busy 40%"
+        hint = f"--busy {busy / 100:g}, or --busy {busy:g}%" if 2 <= busy <= 100 else "--busy 0.40, or --busy 40%"
         raise WhyIdleError(f"the busy share is above 0 and at most 1, not {busy:g}", hint)
     for name, number in (("samples", samples_per_s), ("tokens", tokens_per_s)):
         if number is not None and not (math.isfinite(number) and number > 0):
@@ -153,21 +154,21 @@ def price(
     """
     check(usd_per_gpu_hour=usd_per_gpu_hour, gpus=gpus, hours=hours)
     asked = (usd_per_gpu_hour is not None and source == YOURS) or gpus is not None or hours is not None
-    listed = _listed(report) if usd_per_gpu_hour is None else None
+    listed = report.list_price if usd_per_gpu_hour is None else None
     if listed is not None:
         usd_per_gpu_hour = listed.usd_per_gpu_hour
     source = listed.source if listed is not None else source
-    count = gpus or report.run.world_size or report.summary.gpu_count or 1
+    count = gpus or report.gpus_rented
     idle = report.summary.paid_idle_share
     on_gpu = idle is not None or bool(report.run.gpus)
     if usd_per_gpu_hour is not None and on_gpu:
         report = _saved(report, usd_per_gpu_hour * count)
-    units = _units(report) if on_gpu else {}
+    units: dict[str, float] = {unit: per_s for unit in UNITS if on_gpu and (per_s := report.per_second(unit))}
     if idle is None and not units:
         return _uncosted(report, "no cost: the GPU's idle time was not measured") if asked else report
     if usd_per_gpu_hour is None:
         names = ", ".join(gpu.name for gpu in report.run.gpus if gpu.name) or "a GPU whose name was not recorded"
-        names = SPLIT if _split(report) else names
+        names = SPLIT if report.gpu_is_split else names
         return _uncosted(report, f"no cost: no list price for {names}; give --price") if asked else report
     cost = _cost(usd_per_gpu_hour, source, count, idle, hours, units)
     return replace(report, summary=replace(report.summary, cost=cost))
@@ -194,17 +195,6 @@ def _cost(
         usd_per_million_samples_busy=busy.get("samples"),
         usd_per_million_tokens_busy=busy.get("tokens"),
     )
-
-
-def _units(report: Report) -> dict[str, float]:
-    """Return what the whole job gets through per second: ranks that were not recorded are taken to be like the others.
-
-    Where ranks share their samples (tensor and pipeline parallel jobs), that counts each of them several times.
-    """
-    recorded = sum(file.kind == LOG for file in report.run.evidence)
-    ranks = max(report.run.world_size or 1, recorded)
-    rates = {"samples": report.summary.samples_per_s, "tokens": report.summary.tokens_per_s}
-    return {name: rate * ranks / recorded for name, rate in rates.items() if rate and recorded}
 
 
 def _saved(report: Report, hourly: float) -> Report:
@@ -236,18 +226,6 @@ def _saved(report: Report, hourly: float) -> Report:
         asked=tuple(map(answer, together.asked)),
     )
     return replace(report, prediction=together)
-
-
-def _listed(report: Report) -> ListPrice | None:
-    """Return the one list price that holds for every GPU seen; one that is split has none, whoever rents its parts."""
-    if _split(report):
-        return None
-    prices = {list_price(gpu.name) for gpu in report.run.gpus}
-    return prices.pop() if len(prices) == 1 else None
-
-
-def _split(report: Report) -> bool:
-    return any(device.instance for device in report.summary.devices)
 
 
 def _uncosted(report: Report, why: str) -> Report:

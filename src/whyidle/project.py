@@ -82,6 +82,8 @@ def _section(file: Path) -> object:
         tool = tomllib.loads(file.read_bytes().decode("utf-8-sig")).get("tool")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise WhyIdleError(f"{file} cannot be read: {error}") from None
+    except RecursionError:
+        raise WhyIdleError(f"{file} cannot be read: it is nested too deeply") from None
     return tool.get("whyidle") if isinstance(tool, dict) else None
 
 

@@ -105,6 +105,22 @@ def divided():
     return []
 
 
+def infinite(dtype=torch.float32):
+    """With a gradient scaler, and infinite from the tenth step on; in float16 only once it was scaled."""
+    model, optimizer = parts()
+    scaler = torch.amp.GradScaler(device, init_scale=2.0**15, growth_interval=1000)
+    losses = []
+    for step in range(STEPS):
+        more = 0.0 if step < 10 else 9.0 if dtype == torch.float16 else math.inf
+        loss = (model(batch(step)) - 1).square().mean().to(dtype) + more
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update(2.0**15)
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+    return losses
+
+
 def broken():
     """A loss that is no number from the tenth step on."""
     model, optimizer = parts()
@@ -181,8 +197,9 @@ def in_a_mode():
 
 names = ["plain", "accumulated", "broken", "others", "let_go", "in_a_mode", "scaled_there"]
 if device == "cpu":
-    names += ["scaled", "divided"]
+    names += ["scaled", "divided", "infinite"]
 for name in names:
     told(name, globals()[name]())
 if device == "cpu":
     told("bfloat16", plain(torch.bfloat16))
+    told("infinite_float16", infinite(torch.float16))

@@ -68,7 +68,9 @@ def on_device(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
     return told
 
 
-@pytest.mark.parametrize("name", ["plain", "accumulated", "scaled", "broken", "let_go", "bfloat16", "scaled_there"])
+@pytest.mark.parametrize(
+    "name", ["plain", "accumulated", "scaled", "broken", "let_go", "bfloat16", "scaled_there", "infinite"]
+)
 def test_losses_are_those_that_the_job_saw(on_cpu: dict[str, Told], name: str) -> None:
     told = on_cpu[name]
     assert told.flags == {0}
@@ -84,6 +86,13 @@ def test_losses_on_a_device_are_copied_behind_what_computes_them(on_device: dict
 
 def test_what_multiplied_a_loss_and_is_not_known_is_said(on_cpu: dict[str, Told]) -> None:
     assert on_cpu["divided"].flags == {1}
+
+
+def test_what_a_scale_alone_made_infinite_is_not_known(on_cpu: dict[str, Told]) -> None:
+    """In float16; any other type holds so large numbers that an infinite loss was so before."""
+    told = on_cpu["infinite_float16"]
+    assert told.flags == {0, 1}
+    assert told.recorded[:10] == told.said[:10]
 
 
 def test_passes_that_begin_with_no_loss_have_none(on_cpu: dict[str, Told]) -> None:

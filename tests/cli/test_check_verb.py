@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -33,7 +35,7 @@ def test_saving_says_what_is_kept(
     assert capsys.readouterr().out == snapshot
     kept = json.loads(Path("b.json").read_text("utf-8"))["baseline"]
     assert (kept["batch_size"], kept["model"], kept["warm_up"]) == (8, "__main__.Model", 10)
-    assert len(kept["step_seconds"]) == 139
+    assert [len(steps) for steps in kept["step_seconds"]] == [139]
     assert main(["baseline", "save", FAST, "-o", "b.json"]) == 2
     assert "--force replaces it" in capsys.readouterr().err
     assert main(["baseline", "save", FAST, "-o", "b.json", "--force", "--format", "json"]) == 0
@@ -84,10 +86,10 @@ def test_another_setup_is_refused_unless_forced(baseline: str, capsys: pytest.Ca
     asked = ["check", SLOW, "--baseline", baseline, "--max-step-time-regression", "5%"]
     assert main(asked) == 2
     said = capsys.readouterr().err
-    assert "another setup: GPU NVIDIA H100 80GB HBM3, now not known; batch size 16, now 8" in said
+    assert "another setup: GPU H100 80GB HBM3, now none; batch size 16, now 8" in said
     assert main([*asked, "--force"]) == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert "note: compared all the same, as --force asks: GPU NVIDIA H100 80GB HBM3, now not known; batch" in told
+    assert "note: compared all the same, as --force asks: GPU H100 80GB HBM3, now none; batch" in told
     assert "\x1b" not in told
 
 
@@ -143,7 +145,7 @@ def test_junit(baseline: str) -> None:
     assert counts == {"tests": "3", "failures": "1", "errors": "1"}
     assert [case.get("name") for case in suite] == ["throughput", "GPU idle", "data wait"]
     assert main(asked) == 2  # the file is there
-    assert main([*asked, "--replace"]) == 1
+    assert main([*asked, "--overwrite"]) == 1
 
 
 def test_github(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,3 +171,68 @@ def test_nothing_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert main(["baseline", "save", "trace.json"]) == 2
     assert "there is nothing to keep" in capsys.readouterr().err
     assert not Path("baseline.json").exists()
+
+
+def test_a_baseline_of_several_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["baseline", "save", FAST, "-o", "one.json"]) == 0
+    assert "it is of one start of the job" in capsys.readouterr().err
+    again = tmp_path / "again"
+    shutil.copytree(FAST, again)
+    assert main(["baseline", "save", FAST, "--repeat", str(again), "-f", "json"]) == 0
+    told = capsys.readouterr()
+    assert [len(steps) for steps in json.loads(told.out)["baseline"]["step_seconds"]] == [139, 139]
+    assert "one start" not in told.err
+    asked = ["check", SLOW, "--baseline", "baseline.json", "--max-throughput-loss", "5%", "-f", "json"]
+    assert main(asked) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["baseline"]["starts"], found["run"]["starts"], found["warnings"]) == (2, 1, [])
+    assert main(["check", SLOW, "--repeat", SLOW, "--max-idle", "5%"]) == 2
+    assert "is given twice" in capsys.readouterr().err
+
+
+def test_repeats_of_another_setup_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["baseline", "save", FAST, "--repeat", str(RUNS / "healthy")]) == 2
+    assert "the repeats are of different setups: GPU none, now A100-SXM4-80GB" in capsys.readouterr().err
+    assert not Path("baseline.json").exists()
+
+
+def test_a_recording_that_cannot_be_believed_is_no_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with gzip.open(next((RUNS / "healthy").iterdir())) as file:
+        trace = json.load(file)
+    for event in trace["traceEvents"]:
+        if event.get("cat") in {"kernel", "gpu_memcpy", "gpu_memset"}:
+            event["dur"] = 0
+    Path("trace.json").write_text(json.dumps(trace), "utf-8")
+    for asked in (["check", "trace.json", "--max-idle", "100%"], ["baseline", "save", "trace.json"]):
+        assert main(asked) == 2
+        assert "trace.json cannot be believed" in capsys.readouterr().err
+
+
+def test_a_moment_of_a_curve_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"2026/01/01 00:00:{second:02d}.000, 0, NVIDIA H100 80GB HBM3, 99 %" for second in range(60)]
+    head = "timestamp, index, name, utilization.gpu [%]"
+    for count, code in ((6, 2), (60, 0)):
+        path = tmp_path / f"{count}.csv"
+        path.write_text("\n".join([head, *rows[:count]]) + "\n", "utf-8")
+        assert main(["check", str(path), "--max-idle", "5%"]) == code
+    assert "cannot tell GPU idle     not measured" in capsys.readouterr().out
+
+
+def test_a_job_that_failed_is_told(baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = tmp_path / "failed"
+    shutil.copytree(FAST, failed)
+    (node,) = failed.glob("node-*/node.json")
+    told = json.loads(node.read_text("utf-8"))
+    told["ended"] |= {"exit_code": 1}
+    node.write_text(json.dumps(told), "utf-8")
+    assert main(["check", str(failed), "--baseline", baseline, "--max-step-time-regression", "20%"]) == 0
+    assert "note: The job ended with exit code 1." in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,9 +30,12 @@ def repeat(
     series: tuple[Series, ...] = (),
     host: str = "",
     findings: tuple[Finding, ...] = (),
+    number: ArrayLike | None = None,
 ) -> Repeat:
     """Return a run of which only this is known; `samples` and `tokens` are per step."""
     pace = None if seconds is None else Pace(np.asarray(seconds, np.float64), source, per=per)
+    if pace is not None and number is not None:
+        pace = replace(pace, number=np.asarray(number, np.int64))
     mean = None if pace is None else float(pace.seconds.mean())
     summary = Summary(
         "",

@@ -20,7 +20,9 @@ from whyidle.compare.bootstrap import (
     mean_of_runs,
     ratio_of_means,
     ratio_of_medians,
+    ratio_of_paired_means,
     smallest_detectable,
+    vary_together,
 )
 from whyidle.model.comparison import Interval
 from whyidle.model.evidence import Floats64
@@ -149,3 +151,40 @@ def test_repeats_of_jobs_that_do_not_differ_hold_the_truth() -> None:
         found = ratio_of_means(runs[:3], runs[3:])
         held += found.low <= 1 <= found.high
     assert held >= 90
+
+
+def pauses(random: np.random.Generator) -> Floats64:
+    """Return 300 steps of which every 60th holds an evaluation that lasts about 30 of them."""
+    values = series(300, 0.3, random)
+    values[59::60] += random.normal(30, 4, 5).clip(4)
+    return values
+
+
+def test_pairs_hold_the_truth_where_pauses_come_in_the_same_steps() -> None:
+    random = np.random.default_rng(3)
+    drawn = [(pauses(random), pauses(random)) for _ in range(150)]
+    assert all(vary_together(one, other) for one, other in drawn)
+    found = [ratio_of_paired_means(one, other) for one, other in drawn]
+    alone = [ratio_of_means([one], [other]) for one, other in drawn]
+    assert np.mean([ratio.low <= 1 <= ratio.high for ratio in found]) >= 0.92
+    widths = [float(np.median([ratio.high / ratio.low for ratio in ratios])) for ratios in (found, alone)]
+    assert widths[0] < 1.3
+    assert widths[1] > 2
+
+
+def test_independent_steps_are_no_pairs() -> None:
+    random = np.random.default_rng(4)
+    drawn = [(series(60, 0.0, random), series(60, 0.0, random)) for _ in range(200)]
+    assert not any(vary_together(one, other) for one, other in drawn)
+    one = drawn[0][0]
+    assert not vary_together(one, one)  # a recording beside itself
+    assert not vary_together(one, one[:59])
+    assert not vary_together(np.full(60, 0.1), one)
+
+
+@given(arrays(np.float64, 40, elements=st.floats(0.01, 10.0)), st.floats(0.1, 10))
+def test_pairs_that_differ_by_a_factor_alone_tell_it_exactly(times: Floats64, scale: float) -> None:
+    found = ratio_of_paired_means(times, times / scale)
+    assert found.low <= found.likely <= found.high
+    assert found.likely == pytest.approx(scale)
+    assert found.high / found.low == pytest.approx(1, abs=1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from tests.compare.sides import repeat, steps
 from whyidle.compare.arms import Repeat
 from whyidle.compare.confounders import between, not_recorded, sm_clock_mhz
 from whyidle.model.evidence import Series, Value
+from whyidle.model.measurement import Measurement, Measurements
 
 
 def run(**options: object) -> Repeat:
@@ -101,3 +104,30 @@ def test_steps_that_were_recognised_in_another_way_are_doubted() -> None:
 def test_what_was_not_recorded_is_said() -> None:
     assert "the machine" in not_recorded(run(), run(host="a"))
     assert "the machine" not in not_recorded(run(host="a"), run(host="a"))
+
+
+def test_other_steps_of_the_job_are_doubted() -> None:
+    one, other = (repeat(steps(0.1), number=np.arange(first, first + 100)) for first in (1, 701))
+    (found,) = between(one, other)
+    assert (found.name, found.weight) == ("steps", "doubts")
+    assert "they hold steps 1–100 and 701–800" in found.message
+    large = repeat(steps(0.1), number=np.arange(1, 101), samples=256)
+    small = repeat(steps(0.1, 800), number=np.arange(1, 801), samples=32)
+    assert "steps" not in weights(small, large)  # the same samples
+    assert between(one, one) == ()
+
+
+def test_lines_of_a_log_that_tell_of_more_steps_are_doubted() -> None:
+    one, other = (repeat(steps(0.1), number=every * np.arange(1, 101)) for every in (1, 10))
+    assert "log_interval" in weights(one, other)
+
+
+def test_programs_that_take_the_cpus_of_one_run_are_doubted() -> None:
+    def crowded(taken: float, waits: float) -> Repeat:
+        told = [Measurement("cpus_taken", taken), Measurement("main_run_delay_share", waits)]
+        one = run()
+        return replace(one, measured=replace(one.measured, measurements=Measurements(told)))
+
+    assert weights(crowded(1.7, 0.7), crowded(1.6, 0.5)) == {"main_run_delay_share": "doubts"}
+    assert weights(crowded(1.7, 0.7), crowded(1.6, 0.68)) == {}
+    assert weights(crowded(0.1, 0.7), crowded(0.1, 0.5)) == {}  # its own threads

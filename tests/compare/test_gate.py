@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyidle.compare.gate import WITHIN, differences, gate, verdict
+from whyidle.compare.gate import APART, WITHIN, gate, verdict
+from whyidle.compare.setup import differences
 from whyidle.errors import WhyIdleError
 from whyidle.model.comparison import Interval
 from whyidle.model.finding import GpuCount
@@ -23,7 +24,7 @@ H100, A100 = (GpuCount("NVIDIA H100 80GB HBM3", 8),), (GpuCount("NVIDIA A100-SXM
 def kept(mean_s: float = 0.1, steps: int = 300, cv: float = 0.05, seed: int = 1, **told: Any) -> Baseline:
     """Return what is kept of a run with independent step times."""
     times = tuple(np.random.default_rng(seed).normal(mean_s, cv * mean_s, steps).clip(mean_s / 10).tolist())
-    known = {"gpus": H100, "world_size": 8, "batch_size": 32, "step_seconds": times, **told}
+    known = {"gpus": H100, "world_size": 8, "batch_size": 32, "step_seconds": (times,) if times else (), **told}
     return Baseline(step_time_s=float(np.median(times)) if times else None, **known)
 
 
@@ -150,31 +151,35 @@ def test_a_broken_limit_comes_before_one_that_nobody_can_judge() -> None:
 
 
 def test_pauses_that_the_median_does_not_show_are_told() -> None:
-    times = np.array(kept().step_seconds)
+    (series,) = kept().step_seconds
+    times = np.array(series)
     times[::7] *= 3
-    answer = gate(replace(kept(), step_seconds=tuple(times)), STEP, kept())
+    answer = gate(replace(kept(), step_seconds=(tuple(times),)), STEP, kept())
     assert answer.outcome == "pass"
     (said,) = answer.warnings
     assert "--max-throughput-loss" in said
-    both = gate(replace(kept(), step_seconds=tuple(times)), Limits(0.05, 0.05), kept())
+    both = gate(replace(kept(), step_seconds=(tuple(times),)), Limits(0.05, 0.05), kept())
     assert (both.outcome, both.warnings) == ("fail", (WITHIN,))
 
 
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"gpus": A100}, "GPU NVIDIA H100 80GB HBM3, now NVIDIA A100-SXM4-80GB"),
-        ({"gpus": ()}, "GPU NVIDIA H100 80GB HBM3, now not known"),
+        ({"gpus": A100}, "GPU H100 80GB HBM3, now A100-SXM4-80GB"),
+        ({"gpus": ()}, "GPU H100 80GB HBM3, now not known"),
+        ({"gpus": (), "on_gpu": False}, "GPU H100 80GB HBM3, now none"),
+        ({"samples_per_step": 256.0}, "samples per step 512, now 256"),
         ({"world_size": 4}, "number of ranks 8, now 4"),
         ({"batch_size": 64}, "batch size 32, now 64"),
     ],
 )
 def test_another_setup_is_refused_unless_forced(told: dict[str, Any], message: str) -> None:
+    baseline = kept(samples_per_step=512.0)
     with pytest.raises(WhyIdleError) as caught:
-        gate(kept(**told), STEP, kept())
+        gate(kept(**told), STEP, baseline)
     assert caught.value.message == f"the baseline is of another setup: {message}"
     assert "--force" in caught.value.hint
-    answer = gate(kept(**told), STEP, kept(), force=True)
+    answer = gate(kept(**told), STEP, baseline, force=True)
     assert [each.message for each in answer.differences if each.weight == "blocks"] == [message]
 
 
@@ -221,3 +226,74 @@ def test_questions_without_an_answer() -> None:
         with pytest.raises(WhyIdleError, match="needs a baseline") as caught:
             gate(kept(), limit)
         assert "whyidle baseline save" in caught.value.hint
+
+
+def started(count: int, seed: int, mean_s: float = 0.1, spread: float = 0.01) -> Baseline:
+    """Return a job that was started so often: its starts differ by this share, its steps little."""
+    means = np.random.default_rng(seed).normal(mean_s, spread * mean_s, count)
+    starts = [kept(float(mean), cv=0.01, seed=10 * seed + place) for place, mean in enumerate(means)]
+    return replace(starts[0], step_seconds=tuple(one.step_seconds[0] for one in starts))
+
+
+@pytest.mark.parametrize("of_run", [1, 3])
+def test_starts_that_differ_are_no_regression(of_run: int) -> None:
+    """Limits of 1% on a job whose starts differ by 1%: with one start of each nothing tells that they do."""
+    limits = Limits(throughput_loss=0.01)
+    found = [gate(started(of_run, 1000 + seed), limits, started(5, seed)).outcome for seed in range(60)]
+    assert found.count("fail") <= 4  # 2.5%, and chance
+    once = [gate(started(1, 1000 + seed), limits, started(1, seed)).outcome for seed in range(60)]
+    assert once.count("fail") > 8
+
+
+def test_a_regression_beyond_what_starts_differ_fails() -> None:
+    baseline = started(5, 1)
+    answer = gate(started(1, 2, 0.115), STEP, baseline)
+    assert (answer.outcome, answer.warnings) == ("fail", ())
+    assert gate(started(1, 3), STEP, baseline).outcome == "pass"
+
+
+def test_more_starts_are_asked_for() -> None:
+    found = only(Limits(throughput_loss=0.01), started(1, 2), started(3, 1))
+    assert found.outcome == "cannot tell"
+    assert found.hint.startswith("so few starts of the job (3 and 1) do not tell it: --repeat RUN")
+
+
+def numbered(one: Baseline, first: int = 11) -> Baseline:
+    numbers = tuple(tuple(range(first, first + len(steps))) for steps in one.step_seconds)
+    return replace(one, step_numbers=numbers, steps_from="Optimizer.step")
+
+
+def test_the_same_steps_are_compared() -> None:
+    """A schedule: from step 311 on a step takes twice as long, which the shorter run does not come to."""
+    early, late = kept(0.1, 300), kept(0.2, 300, seed=3)
+    baseline = numbered(replace(early, step_seconds=(early.step_seconds[0] + late.step_seconds[0],)))
+    slower = numbered(kept(0.11, 300, seed=2))
+    for limits in (STEP, Limits(throughput_loss=0.05)):
+        assert only(limits, slower, baseline).outcome == "fail"
+        assert only(limits, numbered(kept(0.1, 300, seed=2)), baseline).outcome == "pass"
+        # steps that the baseline does not have: then all are compared, and that is said
+        answer = gate(numbered(slower, 5000), limits, baseline)
+        assert answer.checks[0].outcome != "fail"
+        assert APART in answer.warnings
+
+
+def test_what_both_runs_share_does_not_widen_the_interval() -> None:
+    """Sequences of many lengths, the same in both runs: 2% more is seen in pairs."""
+    shared = np.random.default_rng(1).lognormal(0, 0.5, 300) * 0.1
+    one, other = (numbered(replace(kept(), step_seconds=(tuple(shared * by),))) for by in (1.0, 1.02))
+    noisy = replace(
+        other, step_seconds=(tuple(np.array(other.step_seconds[0]) * kept(1.0, 300, 0.01).step_seconds[0]),)
+    )
+    limits = Limits(throughput_loss=0.01)
+    assert only(limits, noisy, one).outcome == "fail"
+    assert only(limits, replace(noisy, step_numbers=()), one).outcome == "cannot tell"
+
+
+def test_means_of_ten_steps_have_another_median() -> None:
+    skewed = np.random.default_rng(3).lognormal(0, 1, 3000) * 0.1
+    each = numbered(replace(kept(), step_seconds=(tuple(skewed[:2000]),)))
+    tens = replace(kept(), step_seconds=(tuple(skewed.reshape(-1, 10).mean(axis=1)),), steps_from="")
+    tens = replace(tens, step_numbers=(tuple(range(10, 3001, 10)),))
+    found = only(STEP, tens, each)
+    assert (found.outcome, found.message.split(":")[0]) == ("cannot tell", "times of 1 and of 10 steps each")
+    assert only(Limits(throughput_loss=0.2), tens, each).outcome == "pass"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,9 @@ def test_a_watched_job_tells_of_every_step() -> None:
     assert (pace.source, pace.per, pace.dropped) == ("Optimizer.step", "step", 10)
     assert len(pace.steady) == len(pace.seconds) - 10
     assert np.median(pace.steady) == pytest.approx(0.05, abs=0.01)
+    assert pace.number is not None
+    assert len(pace.number) == len(pace.seconds)
+    assert (np.diff(pace.number) >= 1).all()
 
 
 def test_what_a_trainer_printed(tmp_path: Path) -> None:
@@ -34,6 +38,15 @@ def test_what_a_trainer_printed(tmp_path: Path) -> None:
     pace = found(tmp_path)
     assert pace is not None
     assert (pace.source, pace.per, len(pace.seconds)) == ("trainer log", "step", 40)
+    assert (pace.span, pace.interval) == ((1, 40), 1)
+
+
+def test_a_trainer_that_prints_every_tenth_step_of_each_epoch(tmp_path: Path) -> None:
+    rows = ({"step": step, "step_time": 0.3} for _ in range(2) for step in range(10, 201, 10))
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    pace = found(tmp_path)
+    assert pace is not None
+    assert (pace.span, pace.interval, pace.dropped) == ((1, 400), 10, 1)  # a line holds all ten steps of the warm-up
 
 
 def test_a_rate_is_turned_into_a_time() -> None:
@@ -57,3 +70,4 @@ def test_a_real_trace_tells_of_its_profiler_steps(corpus: Path) -> None:
     assert pace is not None
     assert (pace.source, len(pace.seconds), pace.dropped) == ("ProfilerStep", 6, 1)
     assert np.median(pace.steady) == pytest.approx(0.17647, abs=1e-4)
+    assert pace.span == (5, 10)  # as the profiler numbers them

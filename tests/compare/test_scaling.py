@@ -14,6 +14,7 @@ from tests.compare.scaled_jobs import BASE, simulated, sizes
 from whyidle.compare.lost import Shares, split
 from whyidle.compare.scaling import OVERLAP, scaling, scaling_of
 from whyidle.errors import WhyIdleError
+from whyidle.model.evidence import Run
 from whyidle.model.scaling import Loss, Scaling
 from whyidle.read import load
 
@@ -98,6 +99,31 @@ def test_a_slow_gpu_is_imbalance(tmp_path: Path) -> None:
     assert loss.imbalance == pytest.approx(loss.total, abs=NOISE)
 
 
+def test_a_rank_alone_does_not_tell_waiting_from_communication(tmp_path: Path) -> None:
+    """Rank 0 waits in collectives for a GPU that is slow: by its trace alone that looks like communication."""
+    (one, four) = simulated(tmp_path, slow_rank=1, slow_gpu=1.3)
+    first, *others = sorted((tmp_path / "gpus-4").iterdir())
+    for path in others:
+        path.unlink()
+    found = scaling([one, (four[0], load([first]))], kind="weak")
+    loss = parts(found)
+    assert loss.communication is loss.imbalance is None
+    assert (loss.unexplained, found.not_recorded) == (
+        pytest.approx(loss.total, abs=NOISE),
+        ("communication", "imbalance"),
+    )
+    assert "Most of the loss" not in found.verdict
+
+
+def test_ranks_that_were_not_recorded_count(tmp_path: Path) -> None:
+    runs = sizes(tmp_path, {"ranks": 1}, {"ranks": 4})
+    for path in (tmp_path / "1-gpus-4").rglob("400[123]-*"):
+        path.unlink()
+    found = scaling([runs[0], (runs[1][0], load([tmp_path / "1-gpus-4"]))])
+    assert (found.kind, found.sizes[-1].batch) == ("weak", pytest.approx(128))
+    assert found.sizes[-1].efficiency.likely == pytest.approx(1, abs=0.002)
+
+
 def test_both_at_once_are_told_apart(tmp_path: Path) -> None:
     fault = {"gradient_scale": 10.0, "link_slowdown": 10.0, "slow_rank": 1, "slow_gpu": 1.3}
     loss = parts(scaling(simulated(tmp_path, **fault), kind="weak"))
@@ -176,6 +202,50 @@ def test_what_trainers_printed(tmp_path: Path) -> None:
     assert any("taken as that of all GPUs together" in warning for warning in found.warnings)
 
 
+def titan(folder: Path, gpus: int, per_gpu: int) -> tuple[str, Run]:
+    """Return the log of torchtitan on so many GPUs: each takes 16,384 tokens in a step."""
+    lines = []
+    for n in range(1, 80):
+        at = f"{n * 16384 / per_gpu * 1000 % 1000:03.0f}", n * 16384 // per_gpu
+        stamp = f"2026-01-02 03:{at[1] // 60:02d}:{at[1] % 60:02d},{at[0]}"
+        lines.append(f"[titan] {stamp} - root - INFO - step: {n}  loss: 8.1  tps: {per_gpu:,}  mfu: 40.1%")
+    path = folder / f"titan{gpus}.txt"
+    path.write_text("\n".join(lines), "utf-8")
+    return path.name, load([path])
+
+
+def test_torchtitan_prints_tokens_of_a_gpu(tmp_path: Path) -> None:
+    """Its docs/performance.md: 5,762 on 8 H100, 5,605 on 128: 97.3% of linear."""
+    found = scaling([titan(tmp_path, 8, 5762), titan(tmp_path, 128, 5605)], gpus=(8, 128))
+    assert (found.kind, found.why_kind) == ("weak", "the same batch per GPU: 16,381 tokens")  # by clocks of 1 ms
+    assert found.sizes[-1].efficiency.likely == pytest.approx(0.973, abs=0.002)
+    assert found.sizes[0].throughput.likely == pytest.approx(8 * 5762, rel=0.002)
+    assert not any("taken as that of all GPUs" in warning for warning in found.warnings)
+
+
+def test_what_a_trainer_of_ones_own_printed_may_be_of_each_gpu(tmp_path: Path) -> None:
+    runs = []
+    for gpus, named in ((8, "tokens_per_second"), (16, "tokens/s")):
+        path = tmp_path / f"log{gpus}.txt"
+        path.write_text("\n".join(f"step: {n} step_time: 1.0 {named}: 5000" for n in range(1, 80)), "utf-8")
+        runs.append((path.name, load([path])))
+    assert scaling(runs, gpus=(8, 16)).kind == "strong"
+    each = scaling(runs, gpus=(8, 16), printed_each=True)
+    assert (each.kind, each.sizes[-1].throughput.likely) == ("weak", pytest.approx(80_000))
+    assert not any("taken as that of all GPUs" in warning for warning in each.warnings)
+
+
+def test_what_is_said_and_not_used_is_told(tmp_path: Path) -> None:
+    runs = sizes(tmp_path, {"ranks": 1}, {"ranks": 2})
+    found = scaling(runs, kind="strong", gpus=(1, 4))
+    assert any(
+        "1-gpus-2: its recorded number of ranks is 2; 4 GPUs are counted" in warning for warning in found.warnings
+    )
+    found = scaling(runs, kind="strong")
+    assert found.kind == "weak"
+    assert any("--kind strong is not used" in warning for warning in found.warnings)
+
+
 def test_few_steps_are_said(tmp_path: Path) -> None:
     found = scaling(sizes(tmp_path, {"ranks": 1, "steps": 4}, {"ranks": 2, "steps": 4}))
     assert any("nothing tells how much they vary" in warning for warning in found.warnings)
@@ -198,11 +268,20 @@ def test_one_size_is_none(tmp_path: Path) -> None:
     assert "every run here is on 2 GPUs" in refused(sizes(tmp_path / "more", {"ranks": 2}, {"ranks": 2})).message
 
 
+def test_a_recording_counts_once(tmp_path: Path) -> None:
+    (one,) = sizes(tmp_path, {"ranks": 1})
+    assert "0-gpus-1 is given twice" in refused([one, one], gpus=(1, 2)).message
+
+
 def test_other_models_are_other_jobs(tmp_path: Path) -> None:
     runs = sizes(tmp_path, {"ranks": 1}, {"ranks": 2, "model": "Other"})
-    assert "different models (model): 0-gpus-1: Net; 1-gpus-2: Other" in refused(runs).message
-    runs = sizes(tmp_path / "size", {"ranks": 1}, {"ranks": 2, "parameters": 2000})
-    assert "different models (parameters)" in refused(runs).message
+    assert any("0-gpus-1, 1-gpus-2: the models may differ: Net" in warning for warning in scaling(runs).warnings)
+    ddp = {"parameters": 2000, "wrapper": "DistributedDataParallel"}
+    runs = sizes(tmp_path / "size", {"ranks": 1}, {"ranks": 2, **ddp})
+    error = refused(runs)
+    said = "0-gpus-1, 1-gpus-2: the models differ: Net with 1,000 parameters, and Net with 2,000 parameters"
+    assert (error.message, error.hint) == (f"these are no runs of one job: {said}", "--force answers all the same")
+    assert f"compared all the same, as --force asks: {said}." in scaling(runs, force=True).warnings
 
 
 def test_a_rank_that_holds_a_part_of_the_parameters_trains_the_same_model(tmp_path: Path) -> None:

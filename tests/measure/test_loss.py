@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -88,6 +89,15 @@ def test_steps_after_records_that_are_lost_cannot_be_counted():
     found = losses(Run(logs=(cut,)))
     assert found is not None
     assert found.step.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_losses_of_a_training_in_another_thread_are_not_of_this_one():
+    mine, other = steps_of([[1.0]] * 6), steps_of([[100.0]] * 4)
+    log = log_of([*mine, *((kind, start + 50, *rest) for kind, start, *rest in other)])
+    thread = np.where((log.start % STEP_NS) % 100 == 50, 2, 1).astype(np.uint16)
+    found = losses(Run(logs=(replace(log, thread=thread),)))
+    assert found is not None
+    assert set(found.loss) == {1.0}
 
 
 def test_ranks_lose_their_mean():

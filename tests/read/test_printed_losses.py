@@ -147,6 +147,43 @@ def test_steps_that_begin_again_in_each_epoch_go_on(tmp_path):
     assert found.loss[[0, 10, 20]].tolist() == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("back", [11, 31, 61, 80])
+def test_a_job_that_is_resumed_goes_on_from_its_checkpoint(tmp_path, back):
+    """Not after the step at which it broke off, as an epoch that begins again does."""
+    rows = [*range(1, 81), *range(back, 101)]
+    text = "step,loss\n" + "".join(f"{step},{step + (place >= 80)}\n" for place, step in enumerate(rows))
+    found = losses_in(tmp_path, text, "losses.csv")
+    assert found.step.tolist() == list(range(1, 101))
+    assert found.loss.tolist() == [step + (step >= back) for step in range(1, 101)]
+
+
+def test_steps_with_fractions_number_nothing(tmp_path):
+    text = "step,loss\n" + "".join(f"{step / 10},{step}\n" for step in range(50))
+    found = losses_in(tmp_path, text, "losses.csv")
+    assert found.step.tolist() == list(range(1, 51))
+
+
+@pytest.mark.parametrize("name", ["split", "Phase", "mode"])
+@pytest.mark.parametrize("part", ["val", "eval", "Test"])
+def test_what_is_of_an_evaluation_by_its_own_word_is_left_out(tmp_path, name, part):
+    rows = [
+        (step + 5 * (step % 50 == 0), "train" if step % 50 else part, 9.0 if step % 50 == 0 else 2.0)
+        for step in range(1, 400)
+    ]
+    table = f"step,{name},loss\n" + "".join(f"{step},{which},{loss}\n" for step, which, loss in rows)
+    lines = "".join(f'{{"step": {step}, "{name}": "{which}", "loss": {loss}}}\n' for step, which, loss in rows)
+    for text, file in ((table, "losses.csv"), (lines, "losses.jsonl")):
+        assert set(losses_in(tmp_path, text, file).loss) == {2.0}
+
+
+def test_which_of_several_runs_in_a_table_is_read_is_said(tmp_path):
+    path = tmp_path / "wandb.csv"
+    path.write_text('"Step","a - train/loss","b - train/loss"\n1,2.0,3.0\n2,1.0,2.0\n')
+    (curve,) = load(path).curves
+    assert losses(load(path)).loss.tolist() == [2.0, 1.0]
+    assert any("2 columns are losses of a training; 'a - train/loss' is read" in warning for warning in curve.warnings)
+
+
 def test_losses_of_hugging_face_without_its_bar_are_numbered_by_their_order(tmp_path):
     lines = [f"{{'loss': {9 - place / 10}, 'grad_norm': 1.0, 'epoch': 0.1}}" for place in range(50)]
     found = losses_in(tmp_path, "\n".join([*lines, "{'train_runtime': 3.0, 'train_loss': 2.1}"]), "train.log")

@@ -36,7 +36,7 @@ TOLD_BESIDE = {
     "timm": {"data_wait_s": 0.011, "samples_per_s": 640.0},
     "PyTorch's ImageNet example": {"data_wait_s": 0.022},
     "detectron2, OpenMMLab or torchvision's references": {"data_wait_s": 0.0104},
-    "torchtitan": {"tokens_per_s": 5762.0},
+    "torchtitan": {"tokens_per_s_per_gpu": 5762.0},
     "fairseq": {"tokens_per_s": 12345.6},
     "Composer": {"tokens_per_s": 5012.1},
     "a trainer that names its step time": {"data_wait_s": 0.021, "tokens_per_s": 5012.0},
@@ -133,7 +133,7 @@ def test_step_times_by_the_times_of_lines(tmp_path):
     ]
     curve = curve_of(tmp_path, "\n".join(lines))
     assert series(curve, "step_time_s").value == pytest.approx([0.3] * 10)
-    assert series(curve, "tokens_per_s").value.tolist() == [5762] * 11
+    assert series(curve, "tokens_per_s_per_gpu").value.tolist() == [5762] * 11
 
 
 def test_a_progress_bar_is_the_training_not_the_loading_of_shards(tmp_path):

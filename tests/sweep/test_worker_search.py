@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.sweep.trials import Given, asked, loaded, ran, values
+from tests.sweep.trials import Given, about, asked, loaded, ran, values
 from whyidle.model.trial import Cell
 from whyidle.sweep.strategies import Machine, strategy
 from whyidle.sweep.strategies.workers import ladder
@@ -62,6 +62,20 @@ def test_storage_that_is_full_is_the_limit() -> None:
     assert values(cells, "num_workers")[:2] == [4, 12]
     assert len(cells) <= 4
     assert search().why(cells).startswith("Storage is the limit: workers wait for it 90% of their time")
+
+
+def test_workers_that_take_the_cpus_of_the_training() -> None:
+    cells = [loaded(4, 0.1, 0.6, io_wait_share=0.9), loaded(8, 0.18, 0.6, io_wait_share=0.9)]
+    assert search().why(cells) == (
+        "The training shares CPUs with its workers: its own work takes 100 ms a step beside 4 workers, 180 ms beside 8."
+    )
+
+
+def test_of_steps_that_vary_no_limit_is_told() -> None:
+    cells = [loaded(4, 0.1, 0.6, io_wait_share=0.9), loaded(8, 0.1, 0.6, floor=0.16, io_wait_share=0.9)]
+    assert "Storage is the limit" in search().why(cells)
+    cells[1] = replace(cells[1], step_time_mean_s=about(0.16, 0.4))
+    assert search().why(cells).startswith("More workers are not seen to help, in cells whose steps vary too much")
 
 
 def test_cpus_that_are_full_are_the_limit() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,12 +16,12 @@ from whyidle.project import FILE, project_of
 
 def usd(text: str) -> float:
     """Return "2.60" or "$2.60" as a price in US dollars."""
-    return _number(text, text.strip().removeprefix("$").replace(",", ""), "a price in US dollars", "--price 2.60")
+    return _number(text, text.strip().removeprefix("$"), "a price in US dollars", "--price 2.60")
 
 
 def hours(text: str) -> float:
     """Return "24" or "24h" as hours."""
-    return _number(text, text.strip().removesuffix("h").replace(",", ""), "a number of hours", "--hours 24")
+    return _number(text, text.strip().removesuffix("h"), "a number of hours", "--hours 24")
 
 
 def seconds(text: str | float) -> float:
@@ -40,27 +42,37 @@ def share(text: str | float) -> float:
         return float(text)
     written = text.strip()
     scale = 0.01 if written.endswith("%") else 1.0
-    return scale * _number(text, written.removesuffix("%"), "a share of the time", "--busy 0.40, or --busy 40%")
+    return scale * _number(text, written.removesuffix("%"), "a share", "0.40, or 40%")
 
 
 def rate(text: str) -> float:
     """Return "46104" or "46,104" as what a job gets through per second."""
-    return _number(text, text.strip().replace(",", ""), "a number per second", "--tokens-per-s 46104")
+    return _number(text, text.strip(), "a number per second", "--tokens-per-s 46104")
 
 
 def count(text: str | int) -> int:
     """Return "8" as a number of GPUs; a number, which a default is, as it is."""
-    try:
-        return int(text.strip().replace(",", "")) if isinstance(text, str) else text
-    except ValueError:
-        raise WhyIdleError(f"{text!r} is not a number of GPUs", "--gpus 8") from None
+    if not isinstance(text, str):
+        return text
+    found = _number(text, text.strip(), "a number of GPUs", "--gpus 8")
+    if not (math.isfinite(found) and found == int(found)):
+        raise WhyIdleError(f"{text!r} is not a number of GPUs", "--gpus 8")
+    return int(found)
 
 
 def _number(text: str, digits: str, what: str, example: str) -> float:
+    """Return what is written: 46104, or 46,104. "2,60", as half of Europe writes 2.60, is none."""
     try:
-        return float(digits)
+        found = float(digits.replace(",", "") if THOUSANDS.fullmatch(digits) else digits)
     except ValueError:
         raise WhyIdleError(f"{text!r} is not {what}", example) from None
+    if math.isfinite(found) and found and not SMALLEST <= abs(found) <= LARGEST:
+        raise WhyIdleError(f"{text!r} is beyond what {what} can be", example)
+    return found
+
+
+THOUSANDS: Final = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+SMALLEST, LARGEST = 1e-12, 1e12
 
 
 def priced(given: float | None) -> tuple[float | None, str]:

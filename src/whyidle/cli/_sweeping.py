@@ -18,6 +18,7 @@ from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 from whyidle import cost
 from whyidle.cli import INTERRUPTED
 from whyidle.cli._destination import destination, look_of
+from whyidle.cli._numbers import priced
 from whyidle.cli.sweep import Asked
 from whyidle.errors import WhyIdleError
 from whyidle.launch.program import NotStartedError, Program, find
@@ -33,8 +34,10 @@ from whyidle.sweep.here import gpus_here, rate, this_machine
 from whyidle.sweep.loop import Sweeping, planned, task_of, trials_in
 from whyidle.sweep.parameters import Parameter, applied, parse
 from whyidle.sweep.plan import Limits, Plan, going_on
-from whyidle.sweep.strategies import Strategy, strategy
+from whyidle.sweep.processes import kill_all, left_behind
+from whyidle.sweep.strategies import Search, Strategy, fitting, strategy, usual
 
+MOST_LISTED = 100  # cells of --dry-run
 FORMATS = ("terminal", "json")
 
 
@@ -75,6 +78,7 @@ def sweep(asked: Asked) -> int:
         if asked.dry_run:
             return _list(prepared, done, asked)
         _ask(prepared, done, asked)
+        kill_all(lambda: left_behind(path))
         folder.keep(prepared.plan)
         return _run(prepared, folder, done, asked)
 
@@ -96,8 +100,9 @@ def _check(asked: Asked) -> None:
 def _plan(asked: Asked) -> Plan:
     """Return what the command line asks for."""
     limits = Limits(**asked.limits)  # type: ignore[arg-type]
+    named = asked.strategy or fitting(asked.parameters)
     plan = Plan(
-        asked.command, asked.parameters, limits, asked.strategy, asked.repeats, asked.gpus or (), asked.budget,
+        asked.command, asked.parameters or usual(named), limits, named, asked.repeats, asked.gpus or (), asked.budget,
         asked.price,
     )  # fmt: skip
     plan.check()
@@ -106,6 +111,10 @@ def _plan(asked: Asked) -> Plan:
 
 def _resumed(before: Plan, asked: Asked) -> Plan:
     """Return the plan that lies in a folder; more repeats, another budget and another price may be asked of it."""
+    if asked.strategy not in (None, before.strategy):
+        raise WhyIdleError(
+            "--resume goes on with the strategy of the folder", "-o DIR with the whole command changes it"
+        )
     if asked.limits or asked.gpus is not None:
         raise WhyIdleError("cells that are done were ended by other limits", "--resume DIR goes on with the old ones")
     given = {name: value for name, value in asdict(asked.budget).items() if value is not None}
@@ -142,7 +151,7 @@ def _prepared(plan: Plan) -> _Prepared:
     _program(plan)
     parameters = parse(plan.parameters, plan.command)
     names = gpus_here()
-    costs = rate(plan.usd_per_gpu_hour, names, 1 if plan.gpus else None)
+    costs = rate(*priced(plan.usd_per_gpu_hour), names, 1 if plan.gpus else None)
     plan.budget.check(costs)
     looks = () if names else ("--no-trace",)  # a trace tells of the GPU what nothing else does
     chosen = strategy(plan.strategy, parameters, this_machine())
@@ -183,14 +192,17 @@ def _list(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> int:
     """Say what would be run."""
     plan, lines = prepared.plan, []
     left = planned(prepared.strategy, cells(done, prepared.rate))
-    for params in left:
+    for params in left[:MOST_LISTED]:
         job = applied(prepared.parameters, params, plan.command)
         task = task_of(job, Path("CELL"), prepared.looks)
         variables = [f"{name}={shlex.quote(value)}" for name, value in task.environment.items()]
         lines += [f"  {named(params)}", f"    {' '.join([*variables, shlex.join(_as_typed(watched(task)))])}"]
+    lines += ["  and so on."] if len(left) > MOST_LISTED else []
     jobs, most = _most(prepared, done)
     repeats = f", each cell {plan.repeats} times" if plan.repeats > 1 else ""
-    lines.append(f"  {plural(jobs, 'job')} at most{repeats}.")
+    searches = bool(left) and isinstance(prepared.strategy, Search)
+    later = "; which comes next depends on what this one gives" if searches else ""
+    lines.append(f"  {plural(jobs, 'job')} at most{repeats}{later}.")
     lines += [f"  {parameter.name}: {parameter.said}." for parameter in prepared.parameters if parameter.said]
     limit = duration(plan.limits.cell_time_s)
     lines.append(f"  Each ends after {limit} at the latest" + (f": {money(most)} at most." if most else "."))

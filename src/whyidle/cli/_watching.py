@@ -155,6 +155,11 @@ def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
         if why.ours or not asked.show.quiet:
             _say(why.message, why.hint)
         return False
+    again = _short(run)
+    if not asked.show.verdict:
+        if not asked.show.quiet:
+            _say(f"recorded in {again}", f"whyidle {again}")
+        return False
     # Imported now: it is heavy, and the job did not wait for it.
     diagnosis = importlib.import_module("whyidle.diagnosis")
     with importlib.import_module("whyidle.cli._loading").loading() as progress:
@@ -162,7 +167,6 @@ def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
     if not asked.show.quiet:
         look = look_of(sys.stderr, asked.show.color, everything=False)
         _show(renderer("terminal").render(report, look))
-        again = _short(run)
         _show(f"evidence: {again} (whyidle {again} --all shows everything)\n")
     _save(run / "report.json", report)
     file = asked.show.report

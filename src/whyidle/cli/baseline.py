@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -17,12 +17,23 @@ from whyidle.errors import WhyIdleError
 from whyidle.render.gate import baseline_json, baseline_text
 from whyidle.render.words import clean
 
+Repeats = Annotated[
+    list[str] | None,
+    typer.Option("--repeat", metavar="RUN", help="The same job, started once more; as often as you like."),
+]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+ONCE: Final = "it is of one start of the job: how much one differs from the next is not known. --repeat RUN adds more."
+
+
+def starts_of(paths: list[str], repeats: list[str] | None) -> list[list[str]]:
+    """Return the paths of each start of a job: those of the first may be several files, as of its ranks."""
+    return [paths, *([path] for path in repeats or ())]
 
 
 def baseline(
     what: Annotated[Literal["save"], typer.Argument(metavar="save", help="Keep what a run was and how it did.")],
     paths: Paths,
+    repeat: Repeats = None,
     output: Output = Path("baseline.json"),
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
     format: Annotated[  # noqa: A002
@@ -39,6 +50,7 @@ def baseline(
 
         whyidle run -o runs/good -- python train.py --steps 500
         whyidle baseline save runs/good -o baseline.json
+        whyidle baseline save runs/good-1 --repeat runs/good-2 --repeat runs/good-3
         whyidle check runs/new --baseline baseline.json --max-step-time-regression 5%
 
     Exit code: 0 saved; 2 there is nothing to keep, or wrong usage.
@@ -46,15 +58,17 @@ def baseline(
     assert what == "save"
     with destination(output, force=force) as file:
         with loading() as progress:
-            kept, doubts = baseline_from(paths, datetime.now(UTC).isoformat(timespec="seconds"), progress)
+            kept, doubts = baseline_from(
+                starts_of(paths, repeat), datetime.now(UTC).isoformat(timespec="seconds"), progress
+            )
         if not kept.step_seconds and kept.gpu_idle_share is None and kept.data_wait_share is None:
             raise WhyIdleError(
-                " ".join(("there is nothing to keep: neither steps nor idle time nor waits were measured.", *doubts)),
+                "there is nothing to keep: neither steps nor idle time nor waits were measured",
                 "whyidle run -- python train.py records them",
             )
         text = baseline_json(kept)
         file.write(text)
-    for said in doubts:
+    for said in (*doubts, *([ONCE] if len(kept.step_seconds) == 1 else [])):
         sys.stderr.write(f"whyidle: warning: {clean(said)}\n")
     with destination(color=not no_color) as out:
         out.write(text if format == "json" else baseline_text(kept, str(output), out.look))

@@ -12,6 +12,7 @@ import typer
 from whyidle.cli import _numbers as numbers
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
+from whyidle.cli.baseline import Repeats, starts_of
 from whyidle.cli.diagnose import Paths
 from whyidle.compare.baseline import baseline_from
 from whyidle.compare.gate import gate
@@ -50,6 +51,7 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", h
 
 def check(
     paths: Paths,
+    repeat: Repeats = None,
     baseline: File = None,
     max_step_time_regression: StepTime = None,
     max_throughput_loss: Throughput = None,
@@ -61,7 +63,7 @@ def check(
     ] = False,
     format: Format = "terminal",  # noqa: A002
     output: Output = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Let -o replace a file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let -o replace a file.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
     """Hold a run to its limits, by itself and beside a baseline: the gate for CI.
@@ -74,6 +76,7 @@ def check(
 
         whyidle check runs/new --baseline baseline.json --max-step-time-regression 5%
         whyidle check runs/new --max-idle 20% --max-data-wait 10%
+        whyidle check runs/new-1 --repeat runs/new-2 --baseline baseline.json --max-step-time-regression 2%
         whyidle check runs/new --baseline baseline.json --max-throughput-loss 5% --format junit -o check.xml
 
     Limits may stand in pyproject.toml, under [tool.whyidle.check], and those that are given here come before them.
@@ -91,9 +94,9 @@ def check(
     )
     limits, file = _settled(given, baseline)
     kept = None if file is None else read_baseline(file)
-    with destination(output, force=replace, color=not no_color) as out:
+    with destination(output, force=overwrite, color=not no_color, option="--overwrite") as out:
         with loading() as progress:
-            run, doubts = baseline_from(paths, progress=progress)
+            run, doubts = baseline_from(starts_of(paths, repeat), progress=progress)
         answer = gate(run, limits, kept, force=force)
         answer = dataclasses.replace(answer, warnings=(*doubts, *answer.warnings))
         out.write(write(answer, out.look))

@@ -76,8 +76,8 @@ def compare(
         whyidle compare before.json.gz after.json.gz --units 512,1024
         whyidle compare runs/before/ runs/after/ -f markdown -o change.md
 
-    Exit code: 0 improved, or no detectable change; 1 regressed, or the model learns worse; 2 could not judge, or wrong
-    usage.
+    Exit code: 0 improved, or no detectable change; 1 regressed, or the model learns worse, or is not shown to learn the
+    same where the precision, the batch size or torch.compile changed; 2 could not judge, or wrong usage.
     """
     chosen = format or SUFFIXES.get(output.suffix.lower() if output is not None else "", "terminal")
     if chosen not in FORMATS:

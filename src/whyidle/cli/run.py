@@ -46,6 +46,7 @@ Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", help="Between two samples of the counters, 0.2 at least.")
 ]
 Metrics = Annotated[bool, typer.Option("--emit-metrics", help="Write step time and throughput to stderr every 10 s.")]
+NoVerdict = Annotated[bool, typer.Option("--no-verdict", help="Record only; `whyidle DIR` judges it later.")]
 MetricsTo = Annotated[
     Path | None, typer.Option("--metrics-file", metavar="FILE", help="Append these lines to a file instead.")
 ]
@@ -73,6 +74,7 @@ def run(
     gpus: Gpus = None,
     hours: Hours = None,
     no_predict: NoPredict = False,
+    no_verdict: NoVerdict = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
     """Measure a job as it is, and say why its GPU is idle.
@@ -100,12 +102,12 @@ def run(
     """
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
-    _check(report, format, trace_steps, trace_after, trace_ranks, interval)
+    _check(report, format, trace_steps, trace_after, trace_ranks, interval, no_verdict)
     syncs = 0 if no_syncs else 3
     looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, syncs, workers, losses, parse(set or ()))
     usd, whose = priced(price)
     judging = {"price": usd, "price_source": whose, "gpus": gpus, "hours": hours, "predict": not no_predict}
-    show = Show(report, format, force, quiet, judging, not no_color)
+    show = Show(report, format, force, quiet, judging, not no_color, not no_verdict)
     asked = Asked(command, output, looks, interval, emit_metrics or metrics_file is not None, metrics_file, show)
     with importlib.import_module("whyidle.launch.process").Mask() as mask:
         code: int = importlib.import_module("whyidle.cli._watching").watch(asked, mask)
@@ -122,6 +124,7 @@ class Show:
     quiet: bool
     judging: Mapping[str, Any]  # as `diagnosis.diagnose` takes it
     color: bool
+    verdict: bool  # or only the recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,17 @@ class Asked:
     show: Show
 
 
-def _check(report: Path | None, format: str | None, steps: int, after: int, ranks: str, interval_s: float) -> None:  # noqa: A002
+def _check(
+    report: Path | None,
+    format: str | None,  # noqa: A002
+    steps: int,
+    after: int,
+    ranks: str,
+    interval_s: float,
+    no_verdict: bool,
+) -> None:
+    if no_verdict and report is not None:
+        raise WhyIdleError("--no-verdict gives no report", "leave out --report, or --no-verdict")
     if format is not None and report is None:
         raise WhyIdleError("--format is the format of --report FILE", "DIR/report.json holds the report as JSON anyway")
     if steps < 1 or after < 1:

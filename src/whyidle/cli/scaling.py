@@ -20,6 +20,20 @@ FORMATS = ("terminal", "json")
 EXAMPLE = "--throughput 1=1000,4=2400"
 KINDS: dict[str, Kind] = {"strong": "strong", "weak": "weak"}
 
+ScalingKind = Annotated[
+    str | None,
+    typer.Option("--kind", help="strong (the same batch in all) or weak (per GPU), where it was not recorded."),
+]
+GpusOfEach = Annotated[
+    str | None, typer.Option("--gpus", metavar="N,N,...", help="GPUs of each run, in order, where it was not recorded.")
+]
+PrintedPerGpu = Annotated[
+    bool, typer.Option("--printed-per-gpu", help="What a trainer printed per second is of each GPU, not of all.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Answer though the runs differ in what makes it worthless, as the GPU.")
+]
+
 
 def scaling(
     runs: Annotated[
@@ -31,14 +45,8 @@ def scaling(
     unit: Annotated[
         str, typer.Option("--unit", metavar="NAME", help="Of --throughput: samples or tokens, per second.")
     ] = "samples",
-    kind: Annotated[
-        str | None,
-        typer.Option("--kind", help="strong (the same batch in all) or weak (per GPU), where it was not recorded."),
-    ] = None,
-    gpus: Annotated[
-        str | None,
-        typer.Option("--gpus", metavar="N,N,...", help="GPUs of each run, in order, where it was not recorded."),
-    ] = None,
+    kind: ScalingKind = None,
+    gpus: GpusOfEach = None,
     price: Price = None,
     format: Annotated[  # noqa: A002
         str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json, else terminal.")
@@ -46,7 +54,9 @@ def scaling(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the answer to a file.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let -o replace a file.")] = False,
+    printed_per_gpu: PrintedPerGpu = False,
+    force: Force = False,
 ) -> int:
     """Say how well a job uses more GPUs, what is lost to what, and what twice as many would do.
 
@@ -70,8 +80,12 @@ def scaling(
     if bool(runs) == bool(throughput):
         said = "runs and --throughput both say how fast a job is" if runs else "there is nothing to compare"
         raise WhyIdleError(said, f"whyidle scaling RUN_ON_1 RUN_ON_4, or {EXAMPLE}")
-    with destination(output, force=force) as out:
-        found = _by_numbers(throughput, unit, usd) if throughput else _by_runs(runs or [], gpus, kind, usd)
+    with destination(output, force=overwrite, option="--overwrite") as out:
+        found = (
+            _by_numbers(throughput, unit, usd)
+            if throughput
+            else _by_runs(runs or [], gpus, kind, usd, printed_each=printed_per_gpu, force=force)
+        )
         found = replace(found, price_source=whose) if usd is not None else found
         from whyidle.render.scaling import scaling_json, scaling_text  # noqa: PLC0415 - after what may be wrong
 
@@ -88,8 +102,8 @@ def _by_numbers(text: str, unit: str, price: float | None) -> Scaling:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         gpus, sign, per_s = part.partition("=")
         try:
-            count, value = int(gpus), float(per_s.replace("_", ""))
-        except ValueError:
+            count, value = numbers.count(gpus), numbers.rate(per_s)
+        except WhyIdleError:
             raise WhyIdleError(f"{part!r} is not a number of GPUs and a throughput", EXAMPLE) from None
         if not sign or count in found:
             raise WhyIdleError(f"{part!r}: {count} GPUs are there already", EXAMPLE)
@@ -99,7 +113,9 @@ def _by_numbers(text: str, unit: str, price: float | None) -> Scaling:
     return scaling_of(found, unit=unit, usd_per_gpu_hour=price)
 
 
-def _by_runs(paths: list[str], gpus: str | None, kind: str | None, price: float | None) -> Scaling:
+def _by_runs(
+    paths: list[str], gpus: str | None, kind: str | None, price: float | None, *, printed_each: bool, force: bool
+) -> Scaling:
     from whyidle.compare import scaling as comparing  # noqa: PLC0415 - numpy
     from whyidle.fetch import brought  # noqa: PLC0415
     from whyidle.read import load  # noqa: PLC0415
@@ -112,4 +128,11 @@ def _by_runs(paths: list[str], gpus: str | None, kind: str | None, price: float 
     for path in paths:
         with loading() as progress, brought([path], progress) as here:
             runs.append((path, here.named(load(here.paths, progress))))
-    return comparing.scaling(runs, gpus=counts, kind=KINDS[kind] if kind else None, usd_per_gpu_hour=price)
+    return comparing.scaling(
+        runs,
+        gpus=counts,
+        kind=KINDS[kind] if kind else None,
+        usd_per_gpu_hour=price,
+        printed_each=printed_each,
+        force=force,
+    )

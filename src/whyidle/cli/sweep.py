@@ -30,7 +30,12 @@ Output = Annotated[
     typer.Option("--output", "-o", metavar="DIR", help="Where the cells go; else whyidle-sweeps/NAME-DATE-TIME."),
 ]
 Resume = Annotated[Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the sweep in this folder.")]
-Strategy = Annotated[str, typer.Option("--strategy", metavar="NAME", help="grid, workers or batch.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy", metavar="NAME", show_default="grid", help="grid, or a search with few cells: workers, batch."
+    ),
+]
 Repeats = Annotated[int, typer.Option("--repeats", metavar="N", help="Times that each cell is run, in turns.")]
 Settle = Annotated[
     float | None,
@@ -74,7 +79,7 @@ def sweep(
     param: Parameters = None,
     output: Output = None,
     resume: Resume = None,
-    strategy: Strategy = "grid",
+    strategy: Strategy = None,
     repeats: Repeats = 1,
     settle: Settle = None,
     min_steps: MinSteps = None,
@@ -102,13 +107,17 @@ def sweep(
     For example:
 
         whyidle sweep -p num_workers=0,4,8 -- python train.py
+        whyidle sweep -p num_workers -- python train.py
         whyidle sweep -p num_workers=2,4 -p batch_size=32,64 --max-cost 5 -- python train.py
         whyidle sweep -p lr=1e-3,1e-2 --dry-run -- python train.py --lr {lr}
         whyidle sweep -p batch_size=16,32,64 --gpus 0,1 --repeats 3 -- python train.py
         whyidle sweep --resume whyidle-sweeps/train-20260101-120000
 
-    The value reaches the job as an option, --num-workers 4, or where {num_workers} stands in the command. Ctrl-C ends
-    the cell that runs, with all its processes; the cells that are done are kept, and --resume goes on.
+    -p num_workers or -p batch_size without values, as --strategy workers or batch, looks for the best value in few
+    cells. A value reaches the job as an option, --num-workers 4, or where {num_workers} stands in the command. Cells
+    run in the current folder, where one finds the files of the last, checkpoints too; each has a folder of its own in
+    $WHYIDLE_CELL. Ctrl-C ends the cell that runs, with all its processes; the cells that are done are kept, and
+    --resume goes on.
 
     Exit code: 0 something was measured; 2 no cell gave a number, or wrong usage; 130 at Ctrl-C.
     """
@@ -145,7 +154,7 @@ class Asked:
     parameters: tuple[str, ...]
     output: Path | None
     resume: Path | None
-    strategy: str
+    strategy: str | None
     repeats: int
     limits: dict[str, float | int]  # fields of `sweep.plan.Limits` that were given
     gpus: tuple[str, ...] | None

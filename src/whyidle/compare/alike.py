@@ -21,6 +21,7 @@ from whyidle.model.evidence import Kind
 
 # Judgement: adapters add less to a model, the next size of one far more.
 PARAMETERS_APART: Final = 0.02
+SHARDED: Final = ("fsdp", "fully", "deepspeed")  # in names of wrappers whose ranks hold a part of the parameters each
 # Of all products those that are convolutions: 0.9 in resnets, below 0.01 in transformers and recommenders (corpus).
 KIND_APART: Final = 0.5
 # Times: computing activations again at most doubles them, merging projections takes a third away (judgement).
@@ -70,14 +71,21 @@ def _by_settings(before: Repeat, after: Repeat) -> Iterator[Confounder]:
     )
     sizes = [float(each) for each in (size, size_) if isinstance(each, int | float) and each > 0]
     apart = max(sizes) / min(sizes) - 1 if len(sizes) == 2 else 0.0
-    sharded = before.report.run.settings.get("wrapper") != after.report.run.settings.get("wrapper")
+    shared = _share_parameters(before, after)
     if old == new and not apart:
         return
     one, other = (f"{name} with {count:,} parameters" if count else name for name, count in ((old, size), (new, size_)))
-    if apart > PARAMETERS_APART and not sharded:
+    if apart > PARAMETERS_APART and not shared:
         yield Confounder("model", one, other, "blocks", f"the models differ: {one}, and {other}.")
     else:
         yield Confounder("model", one, other, "doubts", f"the models may differ: {one}, and {other}.")
+
+
+def _share_parameters(*sides: Repeat) -> bool:
+    """Say whether ranks hold a part of the parameters each, and not as large a part on both sides."""
+    wrappers = [str(one.report.run.settings.get("wrapper", "")).lower() for one in sides]
+    sizes = {one.report.run.world_size for one in sides}
+    return any(word in name for name in wrappers for word in SHARDED) and (len(set(wrappers)) > 1 or len(sizes) > 1)
 
 
 def products_of(one: Repeat) -> Products | None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from whyidle.compare.pace import Pace, pace_of
+from whyidle.compare.pace import PRINTED_BY, Pace, pace_of
 from whyidle.fetch import brought
 from whyidle.judge import judge, measured_of
 from whyidle.measure import Measured
+from whyidle.measure.loss import beside
 from whyidle.model.arithmetic import usd_per_million_tokens
 from whyidle.model.comparison import Arm
 from whyidle.model.evidence import Floats64, Run
 from whyidle.model.finding import Report
-from whyidle.model.hardware import list_price
 from whyidle.read import Progress, load
 
 Evidence: TypeAlias = str | Path | Sequence[str | Path]  # of one start of a job: a file, a folder, or several of them
@@ -56,9 +56,9 @@ class Repeat:
     @property
     def samples_per_step(self) -> float | None:
         """Return samples that all ranks take in a step: as they were counted, else as the loader was set."""
+        if counted := self._counted("samples") or self.printed_per_step("samples_per_s"):
+            return counted
         summary, settings = self.report.summary, self.report.run.settings
-        if summary.samples_per_s and summary.step_time_mean_s:
-            return summary.samples_per_s * summary.step_time_mean_s
         batch, batches = settings.get("batch_size"), summary.batches_per_step
         if isinstance(batch, int) and batch and batches:
             return batch * batches * (self.report.run.world_size or 1)
@@ -67,20 +67,44 @@ class Repeat:
     @property
     def tokens_per_step(self) -> float | None:
         """Return tokens that all ranks take in a step."""
-        summary = self.report.summary
-        if summary.tokens_per_s and summary.step_time_mean_s:
-            return summary.tokens_per_s * summary.step_time_mean_s
-        return None
+        return self._counted("tokens") or self.printed_per_step("tokens_per_s")
+
+    def printed_per_step(self, rate: str) -> float | None:
+        """Return how much a step does, in the median, by the rate that a trainer printed beside its time.
+
+        The rate is taken as that of all ranks.
+        """
+        logs = [{series.name: series for series in curve.series} for curve in self.run.curves if curve.step_log]
+        both = [(log["step_time_s"], log[rate]) for log in logs if {"step_time_s", rate} <= log.keys()]
+        if not both or self.pace is None or self.pace.source != PRINTED_BY or self.pace.per != "step":
+            return None
+        times, rates = both[0]
+        work = times.value * beside(rates, times)
+        work = work[np.isfinite(work) & (work > 0)]
+        return float(np.median(work)) if len(work) else None
+
+    def _counted(self, unit: Literal["samples", "tokens"]) -> float | None:
+        per_s, step_s = self.report.per_second(unit), self.report.summary.step_time_mean_s
+        return per_s * step_s if per_s and step_s else None
+
+    @property
+    def doubt(self) -> str:
+        """Return why the recording cannot be believed; empty where it can, or a log tells its steps all the same."""
+        found = (doubt.message for doubt in self.measured.doubts if doubt.refuse)
+        return "" if self.measured.watched.logs else next(found, "")
 
     @property
     def units_per_step(self) -> float | None:
         """Return units of work in a step, where somebody said how many the recording holds.
 
-        The log of a whole run also holds steps that are not judged, and it counts its samples itself.
+        A run that was watched counts its samples itself. Where it does not, its steps are all up to the last.
         """
-        if self.units is None or self.pace is None or self.measured.watched.logs:
+        if self.units is None or self.pace is None:
             return None
-        return self.units / len(self.pace.seconds)
+        whole = self.pace.uncut or self.pace
+        if not self.measured.watched.logs:
+            return self.units / (len(whole.seconds) * whole.interval)
+        return None if self.samples_per_step or whole.span is None else self.units / whole.span[1]
 
 
 def repeat_of(
@@ -99,10 +123,15 @@ def repeat_of(
     """
     with brought(evidence, progress) as here:
         run = here.named(load(here.paths, progress))
+    given = [evidence] if isinstance(evidence, str | Path) else evidence
+    return repeat_from(run, tuple(map(str, given)), units, predict=predict)
+
+
+def repeat_from(run: Run, paths: tuple[str, ...], units: float | None = None, *, predict: bool = False) -> Repeat:
+    """Measure and judge one start of a job that was read."""
     measured = measured_of(run)
     report = judge(run, predict=predict, measured=measured)
-    given = [evidence] if isinstance(evidence, str | Path) else evidence
-    return Repeat(tuple(map(str, given)), run, measured, report, pace_of(run, measured), units)
+    return Repeat(paths, run, measured, report, pace_of(run, measured), units)
 
 
 def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | None = None) -> Arm:
@@ -157,11 +186,6 @@ def told(repeats: Sequence[Repeat], per: str) -> float | None:
 
 def _usd_per_hour(report: Report, price: float | None, gpus: int | None) -> float | None:
     """Return what all GPUs cost per hour; None without a price. A GPU that is split has no list price."""
-    if price is None:
-        if any(device.instance for device in report.summary.devices):
-            return None
-        listed = {list_price(gpu.name) for gpu in report.run.gpus}
-        found = listed.pop() if len(listed) == 1 else None
-        price = None if found is None else found.usd_per_gpu_hour
-    count = gpus or report.run.world_size or report.summary.gpu_count or 1
-    return None if price is None else price * count
+    if price is None and (listed := report.list_price) is not None:
+        price = listed.usd_per_gpu_hour
+    return None if price is None else price * (gpus or report.gpus_rented)

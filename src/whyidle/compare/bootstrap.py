@@ -6,6 +6,9 @@ the promise of 95% where blocks are few: a block's own mean is part of the mean 
 a variance from n/b blocks has that many degrees of freedom (Student's t). bench/compare.py prints how often intervals
 hold the truth.
 
+Steps of the same number hold the same work where a schedule or the order of data decides it: both runs pause in them,
+or take a long batch. Where the two series show that, the same steps are drawn of both: what they share drops out.
+
 With repeats of a run, runs are drawn first and blocks within them (Kalibera and Jones, 2013): what differs from one
 start of a job to the next is not seen within one run.
 """
@@ -33,6 +36,8 @@ BLOCKS: Final = 5  # at least: a variance from fewer is none
 WINDOW: Final = 5.0  # correlation times over which correlation is summed (Sokal, 1997)
 POWER: Final = 2.8  # standard errors: a change of so many is found in 80% at 5% (1.96 + 0.84)
 DRAWN_AT_ONCE: Final = 2_000_000  # blocks: 16 MB
+TOGETHER: Final = 0.5  # correlation from which on steps are pairs: of 30 independent ones 3 in 1,000 show as much
+FEWEST_PAIRS: Final = 30
 LEAST: Final = 3  # values: of fewer, nothing is known of how they vary
 
 
@@ -79,6 +84,28 @@ def ratio_of_means(before: Sequence[Floats64], after: Sequence[Floats64]) -> Int
         after: the same of the other run.
     """
     return _ratio(before, after, _mean)
+
+
+def vary_together(before: Floats64, after: Floats64) -> bool:
+    """Say whether the same steps of two runs are long in both, and short; never of a run beside itself."""
+    if len(before) != len(after) or len(before) < FEWEST_PAIRS or np.array_equal(before, after):
+        return False
+    if not (before.std() and after.std()):
+        return False
+    return float(np.corrcoef(before, after)[0, 1]) >= TOGETHER
+
+
+def ratio_of_paired_means(before: Floats64, after: Floats64) -> Interval:
+    """Return mean(before) / mean(after) of the same steps, with its 95% interval: what they share does not widen it."""
+    apart = before / before.mean() - after / after.mean()
+    block = block_length(apart)
+    one, other = (_mean(series, _seeded(0), block) for series in (before, after))  # one seed: the same steps are drawn
+    ratio = one.value / other.value
+    # few pauses say as little of how they vary as few steps do: of n normal values it is n, of k among zeros k
+    fourth = float((apart**4).sum())
+    count = 3 * float((apart**2).sum()) ** 2 / fourth if fourth else math.inf
+    low, high = _limits(one.logarithms - other.logarithms, min(one.freedom, count - 1), CONFIDENCE)
+    return Interval(ratio * math.exp(low), ratio, ratio * math.exp(high))
 
 
 def ratio_of_medians(before: Sequence[Floats64], after: Sequence[Floats64]) -> Interval:
@@ -150,8 +177,8 @@ def _over_runs(runs: Sequence[_Drawn], random: np.random.Generator) -> _Drawn:
     return _Drawn(float(values.mean()), spread, count - 1)
 
 
-def _mean(values: Floats64, random: np.random.Generator) -> _Drawn:
-    block = block_length(values)
+def _mean(values: Floats64, random: np.random.Generator, block: int = 0) -> _Drawn:
+    block = block or block_length(values)
     return _Drawn(float(values.mean()), _deviations(values, block, random), len(values) / block - 1)
 
 

@@ -15,6 +15,9 @@ import numpy as np
 
 from whyidle.compare.alike import models, products_of
 from whyidle.compare.arms import Repeat
+from whyidle.compare.pace import Pace
+from whyidle.compare.window import ENOUGH
+from whyidle.compare.work import common_work
 from whyidle.measure.step_log.gpus import BUSY_PERCENT, of_job, on_node
 from whyidle.model.comparison import Confounder, Weight
 from whyidle.model.evidence import Series, Value
@@ -26,6 +29,8 @@ CLOCKS_APART, CLOCKS_DOUBTED = 0.10, 0.03
 CAPPED: Final = 0.10  # of busy samples: more power capping explains a lower clock of a GPU that has more to do
 # Read from storage per step, and times as much as in the other run: a batch that doubled reads twice (judgement).
 COLD_BYTES, COLD = 1e6, 3.0
+# CPUs that other programs use, and by how much the time differs that the training thread waits for one (judgement)
+CROWD, CROWDED_APART = 0.5, 0.05
 VERSIONS: Final = ("python", "torch_version", "cuda", "hip", "cudnn", "nccl")
 PROFILED: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 # They follow from others, differ by themselves, or are told apart from the rest.
@@ -111,9 +116,8 @@ def differs(name: str, values: Sequence[object], weight: Weight, message: str) -
 def _damaged(before: Repeat, after: Repeat) -> Iterator[Confounder]:
     """Yield that a recording cannot be believed, as a diagnosis of it says as well."""
     for name, one in (("BEFORE", before), ("AFTER", after)):
-        doubt = next((doubt for doubt in one.measured.doubts if doubt.refuse), None)
-        if doubt is not None and not one.measured.watched.logs:
-            yield differs("evidence", ("", ""), "blocks", f"{name} cannot be believed: {doubt.message}")
+        if one.doubt:
+            yield differs("evidence", ("", ""), "blocks", f"{name} cannot be believed: {one.doubt}")
 
 
 def _hardware(before: Repeat, after: Repeat) -> Iterator[Confounder]:
@@ -220,11 +224,24 @@ def _counters(before: Repeat, after: Repeat) -> Iterator[Confounder]:
         if had is not None and has is not None and abs(had - has) >= counter.apart:
             said = [counter.said(value) for value in (had, has)]
             yield differs(counter.name, said, "doubts", counter.message.format(*said))
+    yield from _crowded(before, after)
     yield from _storage(before, after)
     tracing = [one.report.run.settings.get("tracing") for one in (before, after)]
     if None not in tracing and tracing[0] != tracing[1]:
         said = [str(each) or "nothing" for each in tracing]
         yield differs("tracing", said, "doubts", f"{said[0]} and {said[1]} looked at every line or call.")
+
+
+def _crowded(before: Repeat, after: Repeat) -> Iterator[Confounder]:
+    """Yield that a job waited for CPUs that other programs had more in one run than in the other."""
+    taken = [_number(one, "cpus_taken") for one in (before, after)]
+    delays = [_number(one, "main_run_delay_share") for one in (before, after)]
+    if taken[0] is None or taken[1] is None or delays[0] is None or delays[1] is None:
+        return
+    if max(taken[0], taken[1]) >= CROWD and abs(delays[0] - delays[1]) >= CROWDED_APART:
+        said = [f"{each:.0%}" for each in (delays[0], delays[1])]
+        message = f"other programs used {taken[0]:.2g} and {taken[1]:.2g} CPUs, and the training thread waited for one "
+        yield differs("main_run_delay_share", said, "doubts", f"{message}in {said[0]} and {said[1]} of the time.")
 
 
 def _storage(before: Repeat, after: Repeat) -> Iterator[Confounder]:
@@ -240,10 +257,14 @@ def _storage(before: Repeat, after: Repeat) -> Iterator[Confounder]:
 
 def _marks(before: Repeat, after: Repeat) -> Iterator[Confounder]:
     """Yield that steps were recognised in different ways, or that a profiler recorded more in one of the two."""
-    marks = [one.pace.source for one in (before, after) if one.pace is not None]
+    paces = [one.pace for one in (before, after) if one.pace is not None]
+    marks = [pace.source for pace in paces]
     if len(marks) == 2 and marks[0] != marks[1]:
         message = f"steps were recognised by {marks[0]} and by {marks[1]}: they may not be the same work."
         yield differs("steps_from", marks, "doubts", message)
+    elif len(paces) == 2:
+        work = common_work([before], [after])
+        yield from _numbers(paces[0], paces[1], 1.0 if isinstance(work, str) else work[1])
     if any(one.measured.watched.logs for one in (before, after)):
         return  # their steps are those without a profiler
     for name in PROFILED:
@@ -251,6 +272,28 @@ def _marks(before: Repeat, after: Repeat) -> Iterator[Confounder]:
         if old != new and before.measured.analyses and after.measured.analyses:
             message = f"the profiler ran with {name}={old} and {name}={new}, and takes its time."
             yield differs(name, (old, new), "doubts", message)
+
+
+def _numbers(before: Pace, after: Pace, work: float) -> Iterator[Confounder]:
+    """Yield that the two hold other steps of the job, or that a log tells of more of them in a line.
+
+    Args:
+        before: steps that are compared.
+        after: the same of the other run.
+        work: of one of its steps, over that of one before.
+    """
+    had, has = before.span, after.span
+    if had is None or has is None:
+        return
+    common = min(had[1], has[1] * work) - max(had[0] - 1, (has[0] - 1) * work)
+    if common < ENOUGH * max(had[1] - had[0] + 1, (has[1] - has[0] + 1) * work):
+        said = [f"{first:,}–{last:,}" for first, last in (had, has)]
+        message = f"they hold steps {said[0]} and {said[1]}: where a schedule changes the work, that is not the same."
+        yield differs("steps", said, "doubts", message)
+    every = [before.interval, after.interval]
+    if every[0] != every[1]:
+        message = f"a line of the log is the mean of {every[0]} and of {every[1]} steps: medians are not comparable."
+        yield differs("log_interval", every, "doubts", message)
 
 
 def _settings(before: Repeat, after: Repeat) -> Iterator[Confounder]:

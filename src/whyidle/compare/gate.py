@@ -7,21 +7,34 @@ interval that reaches further from the measured value than the limit is cannot j
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
 
-from whyidle.compare.bootstrap import LEAST, ratio_of_means, ratio_of_medians
+from whyidle.compare.bootstrap import LEAST, ratio_of_means, ratio_of_medians, ratio_of_paired_means, vary_together
+from whyidle.compare.setup import differences
+from whyidle.compare.starts import over_starts
+from whyidle.compare.window import ENOUGH
 from whyidle.errors import WhyIdleError
-from whyidle.model.comparison import Confounder, Interval
+from whyidle.model.comparison import Interval
+from whyidle.model.evidence import Floats64
 from whyidle.model.gate import Baseline, Check, Gate, Limits, Outcome
 
 GIVE: Final = "--max-step-time-regression 5% --baseline baseline.json, or --max-idle 20%"
 SAVE: Final = "whyidle baseline save GOOD_RUN; then --baseline baseline.json"
 OF_STEPS: Final = {"step_time_regression", "throughput_loss"}
-WITHIN: Final = "the interval knows how steps vary within a run, not how one start of the job differs from the next"
+WITHIN: Final = (
+    "the interval knows how steps vary within a run, not how one start of the job differs from the next: "
+    "`whyidle baseline save RUN --repeat RUN --repeat RUN` does"
+)
+APART: Final = "the baseline and the run hold other steps of their runs: a schedule may give these other work"
 NOTHING: Final = 0.0005  # a change that rounds to 0.0%
+SAME: Final = "no change"
+FEW: Final = 20  # steps: of fewer nobody can say how many it takes (judgement)
+REPEAT: Final = "--repeat RUN adds one, here and to `whyidle baseline save`"
 RECORD: Final = "record it with `whyidle run -- python train.py`"
 TRACED: Final = "record it on a GPU, with `whyidle run -- python train.py` without --no-trace"
 
@@ -50,40 +63,13 @@ def gate(run: Baseline, limits: Limits, baseline: Baseline | None = None, *, for
         raise WhyIdleError(f"the baseline is of another setup: {'; '.join(blocks)}", f"{SAVE}; or --force")
     checks = (*_relative(run, limits, baseline), *_absolute(run, limits))
     warnings = list(_unseen(run, limits, baseline))
-    if any(check.outcome == "fail" and check.limit in OF_STEPS for check in checks):
+    of_steps = any(check.limit in OF_STEPS and check.measured is not None for check in checks)
+    if of_steps and _sides(baseline, run).apart:
+        warnings.append(APART)
+    once = max(len(one.step_seconds) for one in (baseline, run)) == 1
+    if once and any(check.outcome == "fail" and check.limit in OF_STEPS for check in checks):
         warnings.append(WITHIN)
     return Gate(checks, run, baseline, found, tuple(warnings))
-
-
-def differences(baseline: Baseline, run: Baseline) -> Iterator[Confounder]:
-    """Yield in what the setup of a run differs from that of its baseline, what makes them incomparable first."""
-    names = [" and ".join(sorted({gpu.name for gpu in one.gpus})) for one in (baseline, run)]
-    if names[0] != names[1]:
-        yield _differs("gpu", names, "GPU", blocks=True)
-    if baseline.size and run.size and baseline.size != run.size:
-        yield _differs("world_size", [baseline.size, run.size], "number of ranks", blocks=True)
-    if baseline.batch_size and run.batch_size and baseline.batch_size != run.batch_size:
-        yield _differs("batch_size", [baseline.batch_size, run.batch_size], "batch size", blocks=True)
-    for name, title in (
-        ("batch_size", "batch size"),
-        ("world_size", "number of ranks"),
-        ("model", "model"),
-        ("parameters", "number of parameters"),
-        ("torch_version", "version of torch"),
-        ("steps_from", "mark of a step"),
-    ):
-        values = [getattr(one, name) for one in (baseline, run)]
-        if values[0] != values[1] and (None in values or name not in {"batch_size", "world_size"}):
-            yield _differs(name, values, title)
-    for name in sorted({*baseline.settings, *run.settings}):
-        values = [one.settings.get(name) for one in (baseline, run)]
-        if values[0] != values[1]:
-            yield _differs(name, values, name)
-
-
-def _differs(name: str, values: Sequence[object], title: str, *, blocks: bool = False) -> Confounder:
-    before, after = ("not known" if value in {None, ""} else str(value) for value in values)
-    return Confounder(name, before, after, "blocks" if blocks else "doubts", f"{title} {before}, now {after}")
 
 
 def _relative(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[Check]:
@@ -104,7 +90,7 @@ def _relative(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[Che
 
 def _absolute(run: Baseline, limits: Limits) -> Iterator[Check]:
     for name, allowed, share, how in (
-        ("idle", limits.idle, run.gpu_idle_share, TRACED),
+        ("idle", limits.idle, run.gpu_idle_share, f"{TRACED}; or as a curve: `nvidia-smi dmon -o DT > gpu.txt`"),
         ("data_wait", limits.data_wait, run.data_wait_share, RECORD),
     ):
         if allowed is None:
@@ -121,22 +107,74 @@ def _missing(name: str, allowed: float, how: str, *, in_baseline: bool = False) 
     return Check(name, allowed, "cannot tell", None, said, how)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sides:
+    """The steps of each start, of the baseline and of the run."""
+
+    before: list[Floats64]
+    after: list[Floats64]
+    paired: bool = False  # one start each, whose steps have the same numbers
+    apart: bool = False  # they hold other steps of their runs
+
+    @property
+    def starts(self) -> list[int]:
+        return [len(self.before), len(self.after)]
+
+    @property
+    def steps(self) -> list[int]:
+        return [sum(map(len, side)) for side in (self.before, self.after)]
+
+
+def _sides(baseline: Baseline, run: Baseline) -> _Sides:
+    """Return the steps that all starts have, where their numbers are known; else all.
+
+    A schedule gives each step its own work: sequences grow, checkpoints come every so many steps.
+    """
+    seconds = [np.array(steps) for steps in (*baseline.step_seconds, *run.step_seconds)]
+    numbers = [np.array(steps) for steps in (*baseline.step_numbers, *run.step_numbers)]
+    starts = len(baseline.step_seconds)
+    known = len(numbers) == len(seconds) and len(_intervals(baseline, run)) == 1
+    if known and baseline.steps_from == run.steps_from:
+        common = reduce(np.intersect1d, numbers)
+        if len(common) >= max(ENOUGH * min(map(len, numbers)), LEAST):
+            seconds = [steps[np.isin(of, common)] for steps, of in zip(seconds, numbers, strict=True)]
+            return _Sides(seconds[:starts], seconds[starts:], paired=len(seconds) == 2)
+        return _Sides(seconds[:starts], seconds[starts:], apart=True)
+    return _Sides(seconds[:starts], seconds[starts:])
+
+
+def _intervals(*sides: Baseline) -> set[int]:
+    """Return how many steps each time is the mean of: a trainer may print every tenth."""
+    numbers = [of for side in sides for of in side.step_numbers]
+    return {max(int(np.median(np.diff(of))), 1) for of in numbers if len(of) > 1}
+
+
 def _step_time(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     name = "step_time_regression"
     if unlike := _unlike(name, allowed, run, baseline):
         return unlike
-    ratio = ratio_of_medians([np.array(baseline.step_seconds)], [np.array(run.step_seconds)])
+    if len(every := _intervals(baseline, run)) > 1:
+        said = f"times of {min(every)} and of {max(every)} steps each: their medians are not alike"
+        return Check(name, allowed, "cannot tell", None, said, "print as often as then, or limit throughput")
+    sides = _sides(baseline, run)
+    medians = ([float(np.median(steps)) for steps in side] for side in (sides.before, sides.after))
+    ratio = over_starts(ratio_of_medians(sides.before, sides.after), *medians)
     slower = Interval(1 / ratio.high - 1, 1 / ratio.likely - 1, 1 / ratio.low - 1 if ratio.low else math.inf)
-    return _judged(name, allowed, slower, ("slower", "faster"), baseline, run)
+    return _judged(name, allowed, slower, ("slower", "faster"), sides)
 
 
 def _throughput(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     name = "throughput_loss"
     if unlike := _unlike(name, allowed, run, baseline):
         return unlike
-    ratio = ratio_of_means([np.array(baseline.step_seconds)], [np.array(run.step_seconds)])
+    sides = _sides(baseline, run)
+    if sides.paired and vary_together(sides.before[0], sides.after[0]):
+        ratio = ratio_of_paired_means(sides.before[0], sides.after[0])
+    else:
+        means = ([float(steps.mean()) for steps in side] for side in (sides.before, sides.after))
+        ratio = over_starts(ratio_of_means(sides.before, sides.after), *means)
     lost = Interval(1 - ratio.high, 1 - ratio.likely, 1 - ratio.low)
-    return _judged(name, allowed, lost, ("less", "more"), baseline, run)
+    return _judged(name, allowed, lost, ("less", "more"), sides)
 
 
 def _unlike(name: str, allowed: float, run: Baseline, baseline: Baseline) -> Check | None:
@@ -149,13 +187,12 @@ def _unlike(name: str, allowed: float, run: Baseline, baseline: Baseline) -> Che
     return None
 
 
-def _judged(
-    name: str, allowed: float, worse: Interval, words: tuple[str, str], baseline: Baseline, run: Baseline
-) -> Check:
+def _judged(name: str, allowed: float, worse: Interval, words: tuple[str, str], sides: _Sides) -> Check:
     """Return the check of a change; `words` name one for the worse and one for the better."""
     outcome = verdict(worse, allowed)
-    said = f"{_change(worse, words)} than the baseline"
-    hint = _more(worse, allowed, len(baseline.step_seconds), len(run.step_seconds)) if outcome == "cannot tell" else ""
+    said = _change(worse, words)
+    said += " from the baseline" if said.startswith(SAME) else " than the baseline"
+    hint = _more(worse, allowed, sides) if outcome == "cannot tell" else ""
     return Check(name, allowed, outcome, worse, said, hint)
 
 
@@ -167,17 +204,20 @@ def verdict(worse: Interval, allowed: float) -> Outcome:
     return "pass" if worse.high <= allowed or (sure and worse.likely <= allowed) else "cannot tell"
 
 
-def _more(worse: Interval, allowed: float, *steps: int) -> str:
-    """Say how many steps it takes: an interval becomes half as wide with four times as many."""
+def _more(worse: Interval, allowed: float, sides: _Sides) -> str:
+    """Say what it takes: with four times as many steps an interval becomes half as wide."""
+    steps = sides.steps
     had = f"here are {steps[0]:,} in the baseline and {steps[1]:,} in the run"
     half = (worse.high - worse.low) / 2
     aim = max(allowed, worse.likely)  # so that it excludes no change, or so that it is no wider than the limit
     if allowed <= 0:
         return f"a limit of 0% is kept only by what is surely no worse: {had}"
-    if min(steps) < LEAST or not math.isfinite(half):
+    if min(map(len, (*sides.before, *sides.after))) < LEAST or not math.isfinite(half):
         return f"too few steps, or too unlike each other, to say how many it takes: {had}"
+    if max(sides.starts) > 1:
+        return f"so few starts of the job ({sides.starts[0]} and {sides.starts[1]}) do not tell it: {REPEAT}"
     each = 2 / sum(1 / count for count in steps) * (half / aim) ** 2
-    return f"it takes about {math.ceil(max(each, min(steps) + 1)):,} steps in each: {had}"
+    return f"it takes about {math.ceil(max(each, min(steps) + 1, FEW)):,} steps in each: {had}"
 
 
 def _unseen(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[str]:
@@ -195,7 +235,7 @@ def _change(worse: Interval, words: tuple[str, str]) -> str:
 
     def said(share: float, *, word: bool = True) -> str:
         if word and abs(share) < NOTHING:
-            return "no change"
+            return SAME
         return _percent(abs(share)) + (f" {words[share < 0]}" if word else "")
 
     low, high = sorted((worse.low, worse.high), key=abs)

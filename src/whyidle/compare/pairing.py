@@ -67,9 +67,9 @@ def _beside_trend(values: Floats64) -> Floats64:
 
 
 def _ranks(values: Floats64) -> Floats64:
-    """Return the ranks of values, with mean 0 and variance 1."""
-    ranks = np.empty(len(values))
-    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
+    """Return the ranks of values, with mean 0 and variance 1; equal values share theirs."""
+    _, which, count = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(count) - (count - 1) / 2)[which]
     return np.asarray((ranks - ranks.mean()) / ranks.std())
 
 

@@ -15,7 +15,8 @@ from typing import Final
 from whyidle.compare.bootstrap import ratio_of_means
 from whyidle.compare.doubling import gain
 from whyidle.compare.lost import split
-from whyidle.compare.sized import GPUS, Point, doubts, kind_of, listed, point_of, recorded, same_job, units_of
+from whyidle.compare.sized import GPUS, Point, differences, doubts, kind_of, listed, point_of, sized, units_of
+from whyidle.compare.starts import given_twice
 from whyidle.errors import WhyIdleError
 from whyidle.model.arithmetic import scaling_efficiency, usd_per_million_tokens
 from whyidle.model.comparison import Interval
@@ -37,6 +38,8 @@ def scaling(
     gpus: Sequence[int] = (),
     kind: Kind | None = None,
     usd_per_gpu_hour: float | None = None,
+    printed_each: bool = False,
+    force: bool = False,
 ) -> Scaling:
     """Say how well a job uses more GPUs, by runs of it on several numbers of them; several of one number are repeats.
 
@@ -45,25 +48,38 @@ def scaling(
         gpus: on how many each ran, in the same order; empty takes what was recorded.
         kind: strong or weak, where batch sizes were not recorded.
         usd_per_gpu_hour: US dollars; None takes the list price of the GPU.
+        printed_each: what trainers printed is of each GPU, not of all together.
+        force: answer also where the runs differ in what makes an answer worthless, as the GPU or the model.
 
     Raises:
-        WhyIdleError: fewer than two sizes, runs of different jobs, or no unit of work in common.
+        WhyIdleError: fewer than two sizes, runs of different jobs unless forced, or no unit of work in common.
     """
     if gpus and len(gpus) != len(runs):
         raise WhyIdleError(f"{len(gpus)} numbers of GPUs for {len(runs)} runs", GPUS)
+    twice = given_twice(path for path, _ in runs)
+    if twice is not None:
+        raise WhyIdleError(f"{twice} is given twice: each run is another start of the job", "whyidle scaling RUN RUN")
     counts: Sequence[int | None] = gpus or [None] * len(runs)
-    found = [recorded(path, run, count) for (path, run), count in zip(runs, counts, strict=True)]
+    found = [
+        sized(path, run, count, printed_each=printed_each) for (path, run), count in zip(runs, counts, strict=True)
+    ]
     _two_sizes([one.gpus for one in found])
-    same_job(found)
+    found.sort(key=lambda one: one.gpus)
+    blocks, differs = differences(found)
+    if blocks and not force:
+        raise WhyIdleError(f"these are no runs of one job: {'; '.join(blocks)}", "--force answers all the same")
     known, why = kind_of(found)
+    notes = [*(f"compared all the same, as --force asks: {each}." for each in blocks), *(f"{one}." for one in differs)]
     if known is None and kind is not None:
         known, why = kind, "as you say"
+    elif kind not in {None, known}:
+        notes.append(f"--kind {kind} is not used: recorded are {why}.")
     unit, units = units_of(found, known)
-    sizes = sorted({one.gpus for one in found})
-    points = [point_of([pair for pair in zip(found, units, strict=True) if pair[0].gpus == size]) for size in sizes]
+    by_size = {one.gpus: [pair for pair in zip(found, units, strict=True) if pair[0].gpus == one.gpus] for one in found}
     usd, source = listed(found) if usd_per_gpu_hour is None else (usd_per_gpu_hour, "your price")
-    told = scaled(points, unit=unit, usd_per_gpu_hour=usd)
-    return replace(told, kind=known, why_kind=why, price_source=source, warnings=(*told.warnings, *doubts(found)))
+    told = scaled([point_of(pairs) for pairs in by_size.values()], unit=unit, usd_per_gpu_hour=usd)
+    notes = [*told.warnings, *notes, *doubts(found)]
+    return replace(told, kind=known, why_kind=why, price_source=source, warnings=tuple(notes))
 
 
 def scaling_of(
@@ -80,7 +96,7 @@ def scaling_of(
         WhyIdleError: fewer than two sizes, or numbers that cannot be.
     """
     for gpus, per_s in throughput.items():
-        if gpus < 1 or not (math.isfinite(per_s) and per_s > 0):
+        if not 1 <= gpus <= 1e9 or not 1e-12 <= per_s <= 1e15:
             said = f"{per_s:g} {unit} per second on {gpus} GPUs cannot be"
             raise WhyIdleError(said, "--throughput 1=1000,4=2400")
     _two_sizes(list(throughput))

@@ -7,22 +7,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
+from whyidle.compare.arms import Repeat, repeat_from
 from whyidle.compare.bootstrap import LEAST, mean_of_runs
+from whyidle.compare.confounders import between
 from whyidle.compare.lost import Shares, shares
-from whyidle.compare.pace import Pace, pace_of
+from whyidle.compare.pace import Unit
+from whyidle.compare.work import PER_GPU
 from whyidle.errors import WhyIdleError
-from whyidle.judge import judge, measured_of
 from whyidle.measure import Measured, names
-from whyidle.model.comparison import Interval
+from whyidle.model.comparison import Confounder, Interval
 from whyidle.model.evidence import Floats64, Run
 from whyidle.model.finding import Report
-from whyidle.model.hardware import list_price
 from whyidle.model.scaling import Kind
+from whyidle.read.trainer_patterns import SUM_RANKS
 
 SAME: Final = 0.02  # batch sizes differ by less: the last batch of an epoch is smaller (judgement)
-SHARDED: Final = ("fsdp", "fully", "deepspeed")  # wrappers whose ranks hold a part of the parameters each
+# What differs between sizes of one job by itself, or is told apart from the rest.
+BY_SIZE: Final = frozenset(("evidence", "world_size", "gpus", "node", "cpus_allowed", "cpus_taken", "steps_from"))
+SUPPOSED: Final = ("tokens_per_s", "samples_per_s")
 GPUS: Final = "--gpus 1,4: one number for each run, in order"
 
 
@@ -41,75 +43,71 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
-    """One run, measured."""
+class Sized:
+    """One run, measured, and on how many GPUs it was."""
 
     path: str
-    report: Report
-    measured: Measured
-    pace: Pace
+    run: Repeat
     gpus: int
+    printed_each: bool = False  # what a trainer printed is of each GPU, as somebody said
+
+    @property
+    def per(self) -> Unit:
+        """Return of what the times are."""
+        return "step" if self.run.pace is None else self.run.pace.per
 
     @property
     def samples(self) -> float | None:
         """Return samples in a step, all GPUs together."""
-        s, batch = self.report.summary, self.report.run.settings.get("batch_size")
-        if s.samples_per_s and s.step_time_mean_s:
-            return s.samples_per_s * s.step_time_mean_s
-        if not self.measured.watched.logs or not isinstance(batch, int | float):
-            return self.printed("samples_per_s")
-        return float(batch) * self.gpus * (s.batches_per_step or 1.0)
+        return self._whole(self.run.samples_per_step, "samples_per_s")
 
     @property
     def tokens(self) -> float | None:
         """Return tokens in a step, all GPUs together."""
-        s = self.report.summary
-        if s.tokens_per_s and s.step_time_mean_s:
-            return s.tokens_per_s * s.step_time_mean_s
-        return self.printed("tokens_per_s")
+        each = self.run.printed_per_step(PER_GPU)
+        return self._whole(self.run.tokens_per_step, "tokens_per_s") if each is None else each * self.gpus
 
-    def printed(self, name: str) -> float | None:
-        """Return how much is in a step by the rate that a trainer printed beside its step times."""
-        logs = [curve for curve in self.measured.curves.curves if curve.step_log]
-        rates = [series.value for curve in logs for series in curve.series if series.name == name]
-        if not rates or self.pace.per != "step" or not np.isfinite(rates[0]).any():
-            return None
-        return float(np.nanmedian(rates[0]) * np.median(self.pace.seconds))
+    def _whole(self, per_step: float | None, rate: str) -> float | None:
+        """Return the work of all GPUs, by that of what a trainer may have printed of each."""
+        printed = self.run.printed_per_step(rate)
+        return per_step * self.gpus if per_step and self.printed_each and printed == per_step else per_step
+
+    @property
+    def supposed(self) -> bool:
+        """Say whether work is told by what a trainer printed, and nobody knows whether of one GPU or of all."""
+        if self.printed_each or (self.per == "step" and not any(map(self.run.printed_per_step, SUPPOSED))):
+            return False
+        logs = [curve for curve in self.run.run.curves if curve.step_log]
+        return not all(any(fact.value in SUM_RANKS for fact in curve.facts) for curve in logs)
 
     @property
     def cpus_per_rank(self) -> float | None:
-        """Return the CPUs that each training process of a machine has, the workers of its loader among them."""
-        m = self.measured.measurements
+        """Return how many CPUs a rank has for itself; None where that was not recorded."""
+        m = self.run.measured.measurements
         if "cpus_allowed" not in m or "ranks_on_machine" not in m:
             return None
         return m.number("cpus_allowed") / max(m.number("ranks_on_machine"), 1.0)
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Return the GPUs' names, where they were recorded."""
-        return tuple(sorted({gpu.name for gpu in self.report.run.gpus if gpu.name and gpu.name != "unknown GPU"}))
 
-
-def recorded(path: str, run: Run, gpus: int | None = None) -> Recorded:
+def sized(path: str, run: Run, gpus: int | None = None, *, printed_each: bool = False) -> Sized:
     """Measure a run.
 
     Args:
         path: what a person calls it.
         run: the evidence.
         gpus: that it ran on; None takes what was recorded.
+        printed_each: what a trainer printed is of each GPU, not of all together.
 
     Raises:
         WhyIdleError: nothing tells how long its steps take, or on how many GPUs it ran.
     """
-    measured = measured_of(run)
-    report = judge(run, predict=False, measured=measured)
-    pace = pace_of(run, measured)
-    if pace is None or not len(pace.steady):
+    found = repeat_from(run, (path,))
+    if not len(found.steady):
         raise WhyIdleError(f"{path}: nothing tells how long its steps take", "run the job under `whyidle run`")
-    count = gpus or size_of(measured, report)
+    count = gpus or size_of(found.measured, found.report)
     if count is None:
         raise WhyIdleError(f"{path}: it was not recorded on how many GPUs it ran", GPUS)
-    return Recorded(path, report, measured, pace, count)
+    return Sized(path, found, count, printed_each)
 
 
 def size_of(measured: Measured, report: Report) -> int | None:
@@ -126,55 +124,58 @@ def size_of(measured: Measured, report: Report) -> int | None:
     return max(len(measured.devices), 1)
 
 
-def same_job(runs: Sequence[Recorded]) -> None:
-    """Refuse runs of different models or on different GPUs.
+def differences(runs: Sequence[Sized]) -> tuple[list[str], list[str]]:
+    """Return what makes these runs no runs of one job, or not to be believed; and what one has to know beside that.
 
-    Raises:
-        WhyIdleError: for these.
+    It is what `whyidle compare` finds between the first of them and each other one, but for what has to differ: their
+    number of ranks, machines, and what each of these has for itself. Traces do not tell whether the models are the
+    same: ranks that share a batch compute a part of it.
     """
-    gpus = {one.models: one.path for one in runs if one.models}
-    if len(gpus) > 1:
-        said = "; ".join(f"{path}: {', '.join(models)}" for models, path in gpus.items())
-        raise WhyIdleError(f"these runs are on different GPUs: {said}", "compare runs on the same GPU")
-    for name in ("model", "parameters", "parameters_trainable"):
-        if name != "model" and any(_sharded(one) for one in runs):
-            continue
-        values = {one.report.run.settings[name]: one.path for one in runs if name in one.report.run.settings}
-        if len(values) > 1:
-            said = "; ".join(f"{path}: {value}" for value, path in values.items())
-            raise WhyIdleError(f"these runs train different models ({name}): {said}", "give runs of one job")
+    found: dict[str, list[str]] = {"blocks": [], "doubts": []}
+    for one in runs:
+        if one.run.doubt:
+            found["blocks"].append(f"{one.path} cannot be believed: {one.run.doubt.rstrip('.')}")
+    for one in runs[1:]:
+        for each in between(runs[0].run, one.run):
+            if each.weight in found and each.name not in BY_SIZE and _tells(each, runs[0], one):
+                found[each.weight].append(f"{runs[0].path}, {one.path}: {each.message.rstrip('.')}")
+    return found["blocks"], found["doubts"]
 
 
-def _sharded(one: Recorded) -> bool:
-    wrapper = str(one.report.run.settings.get("wrapper", "")).lower()
-    return any(word in wrapper for word in SHARDED)
+def _tells(found: Confounder, *runs: Sized) -> bool:
+    return found.name != "model" or all("model" in one.run.report.run.settings for one in runs)
 
 
-def kind_of(runs: Sequence[Recorded]) -> tuple[Kind | None, str]:
+def kind_of(runs: Sequence[Sized]) -> tuple[Kind | None, str]:
     """Return whether runs keep the batch of all GPUs (strong) or of each (weak), and why that is said."""
-    batches = [(one.gpus, one.samples or one.tokens) for one in runs]
-    known = [(gpus, batch) for gpus, batch in batches if batch is not None]
-    if len(known) < len(runs):
+    for unit in ("samples", "tokens"):
+        batches = [getattr(one, unit) for one in runs]
+        if None not in batches:
+            break
+    else:
         return None, "batch sizes were not recorded"
-    whole, each = [batch for _, batch in known], [batch / gpus for gpus, batch in known]
+    gpus = [one.gpus for one in runs]
+    whole, each = batches, [batch / count for count, batch in zip(gpus, batches, strict=True)]
     for kind, sizes, of in (("strong", whole, "in all"), ("weak", each, "per GPU")):
         if max(sizes) - min(sizes) <= SAME * max(sizes):
-            return ("strong" if kind == "strong" else "weak"), f"the same batch {of}: {sizes[0]:,.0f}"
-    return "mixed", f"batches in all: {', '.join(f'{batch:,.0f} on {gpus}' for gpus, batch in known)}"
+            said = f"{sizes[0]:,.0f}" + (" tokens" if unit == "tokens" else "")
+            return ("strong" if kind == "strong" else "weak"), f"the same batch {of}: {said}"
+    told = ", ".join(f"{batch:,.0f} on {count}" for count, batch in zip(gpus, batches, strict=True))
+    return "mixed", f"batches in all: {told}"
 
 
-def units_of(runs: Sequence[Recorded], kind: Kind | None) -> tuple[str, list[float]]:
+def units_of(runs: Sequence[Sized], kind: Kind | None) -> tuple[str, list[float]]:
     """Return the unit of work that all runs tell, and how much of it is in a step of each.
 
     Raises:
         WhyIdleError: there is none.
     """
-    rates = {one.pace.per for one in runs}
+    rates = {one.per for one in runs}
     if rates != {"step"}:
         (rate, *others) = sorted(rates)
         if others:
             raise WhyIdleError(f"these runs have no unit in common: one per {rate}, one per {others[0]}", UNIT)
-        return f"{rate}s", [1.0] * len(runs)
+        return f"{rate}s", [float(one.gpus) if one.printed_each else 1.0 for one in runs]
     for unit in ("tokens", "samples"):
         values = [getattr(one, unit) for one in runs]
         if all(values):
@@ -190,12 +191,12 @@ def units_of(runs: Sequence[Recorded], kind: Kind | None) -> tuple[str, list[flo
 UNIT: Final = "--kind weak where each GPU takes the same batch at every size, --kind strong where all together do"
 
 
-def point_of(runs: Sequence[tuple[Recorded, float]]) -> Point:
+def point_of(runs: Sequence[tuple[Sized, float]]) -> Point:
     """Return what repeats on the same number of GPUs tell together; with each comes its work per step."""
     first = runs[0][0]
     # repeats of other batch sizes are told by their time for as much work as the first's
     units = runs[0][1]
-    times = tuple(one.pace.steady * (units / work) for one, work in runs)
+    times = tuple(one.run.steady * (units / work) for one, work in runs)
     step = mean_of_runs(times)
     known = step.low > 0 and step.high < math.inf
     rate = (
@@ -203,7 +204,7 @@ def point_of(runs: Sequence[tuple[Recorded, float]]) -> Point:
         if known
         else Interval(-math.inf, units / step.likely, math.inf)
     )
-    parts = shares(first.measured, first.gpus)
+    parts = shares(first.run.measured, first.gpus)
     return Point(
         gpus=first.gpus,
         throughput=rate,
@@ -216,24 +217,28 @@ def point_of(runs: Sequence[tuple[Recorded, float]]) -> Point:
     )
 
 
-def listed(runs: Sequence[Recorded]) -> tuple[float | None, str]:
+def listed(runs: Sequence[Sized]) -> tuple[float | None, str]:
     """Return the list price of the runs' GPUs, US dollars per GPU-hour, and its source; (None, "") without one."""
-    prices = {list_price(name) for one in runs for name in one.models}
+    prices = {one.run.report.list_price for one in runs if one.run.report.run.gpus}
     price = prices.pop() if len(prices) == 1 else None
     return (None, "") if price is None else (price.usd_per_gpu_hour, price.source)
 
 
-def doubts(runs: Sequence[Recorded]) -> Iterator[str]:
+def doubts(runs: Sequence[Sized]) -> Iterator[str]:
     """Yield what a reader has to know of these runs."""
     for one in runs:
-        steps = len(one.pace.steady)
+        steps, ranks = len(one.run.steady), one.run.report.run.world_size
         if steps < LEAST:
             yield f"{one.path}: only {steps} steps count, so nothing tells how much they vary."
-        yield from (f"{one.path}: {doubt.message}" for doubt in one.measured.doubts if doubt.refuse)
-    if any(one.report.summary.on_gpu is False for one in runs):
+        if ranks and ranks != one.gpus:
+            yield f"{one.path}: its recorded number of ranks is {ranks}; {one.gpus} GPUs are counted, as you say."
+    if any(one.run.report.summary.on_gpu is False for one in runs):
         yield "these runs computed on no GPU: what is called a GPU here is a rank."
-    if any(one.pace.per != "step" or one.printed("tokens_per_s") or one.printed("samples_per_s") for one in runs):
-        yield "throughput that a trainer printed is taken as that of all GPUs together."
+    if any(one.supposed for one in runs):
+        yield (
+            "throughput that a trainer printed is taken as that of all GPUs together; --printed-per-gpu if it is that "
+            "of each."
+        )
     cpus = {one.gpus: one.cpus_per_rank for one in runs}
     if all(cpus.values()) and len({round(value or 0.0, 2) for value in cpus.values()}) > 1:
         told = ", ".join(f"{value:.3g} on {gpus}" for gpus, value in sorted(cpus.items()))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from whyidle.compare import bootstrap
-from whyidle.compare.arms import Repeat, middle
+from whyidle.compare.arms import Repeat
+from whyidle.compare.starts import over_starts
 from whyidle.compare.student import NORMAL
+from whyidle.compare.work import RECORD, UNITS, common_work
 from whyidle.model.comparison import Interval, Per, Verdict
+from whyidle.model.evidence import Floats64
 
 # What differs by less is no improvement, however sure that it differs (docs/compare.md).
 DELTA: Final = 0.01
@@ -18,12 +23,10 @@ DELTA: Final = 0.01
 # not differ 3% at most were called improved, of 3, 5 and 9 steps alike, where steps do not depend on each other.
 FEWEST: Final = bootstrap.LEAST
 FEW: Final = 10  # steps: fewer do not show whether they depend on each other, which widens intervals (judgement)
-SAME_WORK: Final = 0.02  # samples per step that differ by less are the same batch: the last of an epoch may be smaller
+MUCH: Final = 0.9  # of a run's steps: where fewer are compared it is said; a profiler holds up some anyway (judgement)
 # sd over mean that one window may have by itself: steps of recordings with ProfilerStep vary by 0.01-0.16
 # (whyidle.measure.steps), and nothing tells it of a recording without steps.
 VARIES: Final = 0.16
-RECORD: Final = "record 20 steps or more, with prof.step() in each, or run both under `whyidle run`"
-UNITS: Final = "--units N says how many samples, tokens or iterations each recording holds (N,M where they differ)"
 NOUNS: Final[dict[Per, str]] = {"step": "steps", "sample": "samples", "token": "tokens", "unit": "units of work"}
 
 
@@ -48,19 +51,30 @@ def judged(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged:
     )
     if short is not None:
         return _by_windows(before, after) or Judged("cannot judge", f"Cannot judge: {short}")
-    work = _work(before, after)
+    work = common_work(before, after)
     if isinstance(work, str):
         return Judged("cannot judge", f"Cannot judge: {work}")
     per, factor = work
     sides = [[one.steady for one in side] for side in (before, after)]
-    speedup = bootstrap.ratio_of_medians(*sides)
-    throughput = _scaled(bootstrap.ratio_of_means(*sides), factor)
+    every = {one.pace.interval for one in (*before, *after) if one.pace is not None}
+    # the median of steps is not that of means of ten
+    speedup = _over_starts(bootstrap.ratio_of_medians(*sides), sides, np.median) if len(every) == 1 else None
+    paired = _paired(before, after)
+    ratio = bootstrap.ratio_of_paired_means(*paired) if paired else bootstrap.ratio_of_means(*sides)
+    throughput = _scaled(_over_starts(ratio, sides, np.mean), factor)
     smallest = _called(bootstrap.smallest_detectable(throughput))
     verdict = _verdict(throughput)
     between = len(before) > 1 and len(after) > 1
     said = [_answer(verdict, throughput, per, smallest), *_counted(per, factor)]
-    said += [_rests_on(before, after, between)]
+    said += [_rests_on(before, after, between, " in pairs, as they vary together" if paired else "")]
     return Judged(verdict, " ".join(said), per, speedup, throughput, smallest, between)
+
+
+def _over_starts(
+    ratio: Interval, sides: Sequence[Sequence[Floats64]], statistic: Callable[[Floats64], np.floating]
+) -> Interval:
+    """Return the interval with what differs from start to start, where one side alone tells of that."""
+    return over_starts(ratio, *([float(statistic(run)) for run in side] for side in sides))
 
 
 def _verdict(ratio: Interval) -> Verdict:
@@ -93,32 +107,6 @@ def _lacks(name: str, side: Sequence[Repeat]) -> str | None:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _work(before: Sequence[Repeat], after: Sequence[Repeat]) -> tuple[Per, float] | str:
-    """Return what throughput is counted in and AFTER's work per step over BEFORE's, or why they have no common unit."""
-    one, other = middle(before), middle(after)
-    if one.pace is None or other.pace is None:
-        return RECORD
-    if one.pace.per != other.pace.per:
-        return f"no common unit: BEFORE is told per {one.pace.per}, AFTER per {other.pace.per}."
-    if one.pace.per != "step":
-        return one.pace.per, 1.0
-    if one.units_per_step and other.units_per_step:
-        return "unit", other.units_per_step / one.units_per_step
-    counts: tuple[tuple[Per, float | None, float | None], ...] = (
-        ("sample", one.samples_per_step, other.samples_per_step),
-        ("token", one.tokens_per_step, other.tokens_per_step),
-    )
-    for per, had, has in counts:
-        if had and has:
-            return ("step", 1.0) if abs(has / had - 1) <= SAME_WORK else (per, has / had)
-    sizes = [side.report.run.settings.get("batch_size") for side in (one, other)]
-    if None not in sizes and sizes[0] != sizes[1]:
-        return (
-            f"the batch size differs ({sizes[0]}, {sizes[1]}), and how many samples a step takes is not known. {UNITS}."
-        )
-    return "step", 1.0
 
 
 def _scaled(interval: Interval, factor: float) -> Interval:
@@ -155,7 +143,8 @@ def _answer(verdict: Verdict, ratio: Interval, per: Per, smallest: float) -> str
         return f"{_capital(verdict)}: {said}."
     if not math.isfinite(smallest):
         return f"No detectable change: {said}."
-    return f"No detectable change: {said}; a change of {smallest * 100:.2g}% or more would have been seen."
+    least = f"{smallest:.0%}" if smallest >= 0.1 else f"{smallest * 100:.2g}%"
+    return f"No detectable change: {said}; a change of {least} or more would have been seen."
 
 
 def _counted(per: Per, factor: float) -> list[str]:
@@ -163,13 +152,41 @@ def _counted(per: Per, factor: float) -> list[str]:
     return [] if factor == 1.0 else [f"AFTER's step does {factor:.3g}x the work, so it is counted per {per}."]
 
 
-def _rests_on(before: Sequence[Repeat], after: Sequence[Repeat], between: bool) -> str:
+def _paired(before: Sequence[Repeat], after: Sequence[Repeat]) -> tuple[Floats64, Floats64] | None:
+    """Return the steps of two runs where they have the same numbers, and are seen to hold the same work."""
+    if len(before) > 1 or len(after) > 1:
+        return None
+    one, other = before[0], after[0]
+    numbers = [side.pace.number for side in (one, other) if side.pace is not None and side.pace.number is not None]
+    if (
+        len(numbers) < 2
+        or not np.array_equal(numbers[0], numbers[1])
+        or not bootstrap.vary_together(one.steady, other.steady)
+    ):
+        return None
+    return one.steady, other.steady
+
+
+def _rests_on(before: Sequence[Repeat], after: Sequence[Repeat], between: bool, how: str) -> str:
     """Return how far the answer goes."""
     counts = [sum(len(one.steady) for one in side) for side in (before, after)]
+    steps = f"{counts[0]:,} and {counts[1]:,} steps{how}{_cut(before, after)}."
     if between:
-        return f"By {len(before)} and {len(after)} repeats, {counts[0]:,} and {counts[1]:,} steps."
+        return f"By {len(before)} and {len(after)} repeats, {steps}"
     few = "So few do not show how much one depends on the next: the range supposes that it does not. "
-    said = f"By {counts[0]:,} and {counts[1]:,} steps. {few if min(counts) < FEW else ''}"
+    said = f"By {steps} {few if min(counts) < FEW else ''}"
     if max(len(before), len(after)) > 1:
-        return f"{said}Of one side there are no repeats: how much it differs from start to start is not known."
+        return f"{said}Of one side there are no repeats: it is taken to differ from start to start as the other does."
     return f"{said}Within these two runs only: how much a job differs from start to start is not known without repeats."
+
+
+def _cut(before: Sequence[Repeat], after: Sequence[Repeat]) -> str:
+    """Return how far a run goes of which more than a little is left out, since the other does not have it."""
+    longer = []
+    for name, side in (("BEFORE", before), ("AFTER", after)):
+        paces = [one.pace for one in side if one.pace is not None and one.pace.uncut is not None]
+        most = max(paces, key=lambda pace: len(pace.uncut.seconds) if pace.uncut else 0, default=None)
+        whole = most.uncut if most is not None else None
+        if most is not None and whole is not None and whole.span and len(most.seconds) < MUCH * len(whole.seconds):
+            longer.append(f"{name} has {whole.span[0]:,}–{whole.span[1]:,}")
+    return f", those that both have ({', '.join(longer)})" if longer else ""

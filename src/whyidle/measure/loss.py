@@ -57,10 +57,12 @@ def losses(run: Run) -> Losses | None:
 
 def _of_log(log: StepLog) -> Losses | None:
     """Return the losses that a process recorded, as far as no record is missing: then steps cannot be counted."""
-    whole = log.sequence < _first_missing(log)
-    at = np.flatnonzero((log.kind == Record.LOSS) & whole)
     thread = training_thread(log)
-    if thread is None or not len(at):
+    if thread is None:
+        return None
+    whole = log.sequence < _first_missing(log)
+    at = np.flatnonzero((log.kind == Record.LOSS) & whole & ~np.isin(log.thread, _other_trainings(log, thread)))
+    if not len(at):
         return None
     ends = step_ends(rows_of(log, thread))
     at = at[np.argsort(log.start[at], kind="stable")]
@@ -76,6 +78,12 @@ def _of_log(log: StepLog) -> Losses | None:
     kept = np.flatnonzero((passes > 0) & ~unknown)
     nothing = np.full(len(kept), np.nan)
     return Losses(kept + 1, mean[kept], nothing, RECORDED, _samples(log, len(ends))) if len(kept) else None
+
+
+def _other_trainings(log: StepLog, thread: int) -> Ints:
+    """Return the threads that train something else meanwhile."""
+    threads = np.unique(log.thread[log.kind == Record.STEP])
+    return np.asarray(threads[threads != thread], np.int64)
 
 
 def _first_missing(log: StepLog) -> int:
@@ -111,20 +119,20 @@ def _of_curve(curve: Curve) -> Losses | None:
     if "loss" not in told:
         return None
     loss = told["loss"]
-    wrong = _beside(told.get("loss_not_finite"), loss) > 0
-    step = _beside(told["step"], loss) if "step" in told else np.arange(1.0, len(loss.time) + 1)
+    wrong = beside(told.get("loss_not_finite"), loss) > 0
+    step = beside(told["step"], loss) if "step" in told else np.arange(1.0, len(loss.time) + 1)
     known = np.flatnonzero((wrong | ~np.isnan(loss.value)) & ~np.isnan(step))
     if not len(known):
         return None
-    number = _unrolled(step[known])
+    number = unrolled(step[known])
     order = np.argsort(number, kind="stable")
     last = order[np.append(np.diff(number[order]) > 0, True)]  # of what ranks say of the same step
     rows = known[last]
     value = np.where(wrong, np.nan, loss.value)
-    return Losses(number[last], value[rows], _beside(told.get("grad_norm"), loss)[rows], curve.kind)
+    return Losses(number[last], value[rows], beside(told.get("grad_norm"), loss)[rows], curve.kind)
 
 
-def _beside(one: Series | None, loss: Series) -> Floats64:
+def beside(one: Series | None, loss: Series) -> Floats64:
     """Return the values that were printed together with losses; of steps without numbers, that of their line."""
     if one is None:
         return np.full(len(loss.time), np.nan)
@@ -132,13 +140,19 @@ def _beside(one: Series | None, loss: Series) -> Floats64:
     return np.where(one.time[at] == loss.time, one.value[at], np.nan)
 
 
-def _unrolled(step: Floats64) -> Ints:
+def unrolled(step: Floats64) -> Ints:
     """Return steps that go on where a trainer counts from the beginning in each epoch.
 
-    Only where they fall far: lines of several processes are a little out of order.
+    Only where they fall far, and to about the first: lines of several processes are a little out of order, and a job
+    that is resumed goes on from a checkpoint. Numbers with fractions (of an epoch) do not count steps: then it is their
+    order.
     """
+    if (step % 1 != 0).any():
+        return np.arange(1, len(step) + 1)
     told = step.astype(np.int64)
+    apart = np.diff(told)
+    first = max(int(np.median(apart[apart > 0])) if (apart > 0).any() else 1, int(told[0]) if told[0] <= 1 else 0)
     whole = told.copy()
-    for fall in np.flatnonzero(told[1:] < told[:-1] // 2).tolist():
+    for fall in np.flatnonzero((told[1:] < told[:-1] // 2) & (told[1:] <= first)).tolist():
         whole[fall + 1 :] += told[fall] + int(told[fall + 1] == 0)
     return whole

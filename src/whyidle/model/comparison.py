@@ -72,8 +72,9 @@ class Promise:
     )  # the change is seen in AFTER: its settings differ as it asks, or the finding is gone; None unknown
     predicted: Estimate | None  # speedup of the mean step; None where nothing was predicted
     measured: Interval | None  # the same
-    came_true: bool | None  # the measured interval meets the predicted one; None where that cannot be said
+    came_true: bool | None  # a gain was measured, and its interval meets the predicted one; None: cannot be said
     why: str = ""
+    beside: tuple[str, ...] = ()  # settings that were changed as well, and may have their part in what was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,11 @@ class Learning:
     grad_norm_before: float | None = None  # mean over the same steps, of those that a trainer printed it of
     grad_norm_after: float | None = None
     required: str = ""  # why it has to be shown: precision or batch size changed
+
+    @property
+    def lacks_proof(self) -> bool:
+        """Say whether it has to be shown what the model learns, and is not."""
+        return bool(self.required) and self.verdict not in {"the same", "better", "worse"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +141,8 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 improved or no change, 1 regressed or learns worse, 2 could not judge."""
+        """Return 0 improved or no change, 1 regressed, learns worse or may do so, 2 could not judge."""
         if self.verdict == "cannot judge":
             return 2
-        worse = self.learning is not None and self.learning.verdict == "worse"
-        return int(self.verdict == "regressed" or worse)
+        doubtful = self.learning is not None and (self.learning.verdict == "worse" or self.learning.lacks_proof)
+        return int(self.verdict == "regressed" or doubtful)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from whyidle.model.detail import Detail
+from whyidle.model.hardware import ListPrice, one_price
 
 if TYPE_CHECKING:  # which needs numpy; `whyidle run` does without until the job has ended
     from whyidle.model.evidence import Ignored, Value
@@ -432,6 +433,30 @@ class Report:
     prediction: Prediction | None = None  # None: nobody asked for it
     judged: bool = True  # False: the evidence does not allow a verdict; summary.verdict says why
     cleared: tuple[Finding, ...] = ()  # what the source lets one suspect, and the recording does not bear out
+
+    @property
+    def gpus_rented(self) -> int:
+        """Return for how many GPUs the job pays: its ranks, else the GPUs that were seen, else one."""
+        return self.run.world_size or self.summary.gpu_count or 1
+
+    @property
+    def gpu_is_split(self) -> bool:
+        """Say whether the job runs on parts of a GPU (MIG), which has no list price, whoever rents the others."""
+        return any(device.instance for device in self.summary.devices)
+
+    @property
+    def list_price(self) -> ListPrice | None:
+        """Return the one list price that holds for every GPU seen; None without one."""
+        return None if self.gpu_is_split else one_price(gpu.name for gpu in self.run.gpus)
+
+    def per_second(self, unit: Literal["samples", "tokens"]) -> float | None:
+        """Return what the whole job gets through: ranks that were not recorded are taken to be like the others.
+
+        Where ranks share their samples (tensor and pipeline parallel jobs), that counts each of them several times.
+        """
+        recorded = sum(file.kind == LOG for file in self.run.evidence)
+        per_s = self.summary.samples_per_s if unit == "samples" else self.summary.tokens_per_s
+        return per_s * max(self.run.world_size or 1, recorded) / recorded if per_s and recorded else per_s
 
     @property
     def grave(self) -> tuple[Finding, ...]:

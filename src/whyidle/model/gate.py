@@ -25,8 +25,10 @@ class Baseline:
     made: str = ""  # when it was measured for this, ISO 8601, UTC
     whyidle: str = ""  # version that did
     gpus: tuple[GpuCount, ...] = ()
+    on_gpu: bool | None = None  # whether it used one
     world_size: int | None = None
     batch_size: int | None = None  # of a rank
+    samples_per_step: float | None = None  # all ranks together
     model: str | None = None  # class
     parameters: int | None = None
     torch_version: str | None = None
@@ -34,14 +36,21 @@ class Baseline:
     steps_from: str = ""  # what steps were recognised by
     per: Literal["step", "sample", "token"] = "step"  # of what the times below are
     warm_up: int = 0  # steps that were dropped before those below
-    step_seconds: tuple[float, ...] = ()  # of each step in order: how sure a ratio of two runs is comes from these
-    step_time_s: float | None = None  # median of them
+    # Of each start of the job, of each step in order: how sure a ratio of two runs is comes from these.
+    step_seconds: tuple[tuple[float, ...], ...] = ()
+    step_numbers: tuple[tuple[int, ...], ...] = ()  # in the run, of each of these steps; none where they are not known
+    step_time_s: float | None = None  # median of them, of several starts the mean of their medians
     step_time_mean_s: float | None = None
     samples_per_s: float | None = None  # of the whole run, all ranks together
     tokens_per_s: float | None = None
     gpu_idle_share: float | None = None
     data_wait_share: float | None = None
     peak_memory_bytes: int | None = None  # of the rank with most
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps are kept, of all starts."""
+        return sum(map(len, self.step_seconds))
 
     @property
     def size(self) -> int:

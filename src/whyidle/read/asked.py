@@ -11,7 +11,7 @@ from whyidle.model.evidence import Fact, StepLog
 from whyidle.read.typed import WRONG, Int
 
 MOST: Final = 64  # settings
-
+OF_SETTING: Final = "The setting "  # how each sentence begins
 
 Options: TypeAlias = Mapping[str, msgspec.Raw]
 
@@ -37,10 +37,10 @@ def not_in_force(options: Options | None, logs: Sequence[StepLog]) -> Iterator[s
 def _sentences(setting: str, there: Sequence[str], refused: Sequence[Fact]) -> Iterator[str]:
     if not there and not refused:
         what = "no DataLoader for it was iterated" if setting.startswith("loader:") else "the job did not come that far"
-        yield f"The setting {setting} was not seen to come into force: {what}."
+        yield f"{OF_SETTING}{setting} was not seen to come into force: {what}."
     for where, why in dict.fromkeys((fact.where, fact.value) for fact in refused):
         elsewhere = f"came into force at {there[0]}, but " if there else ""
-        yield f"The setting {setting} {elsewhere}did not come into force at {where}: {why}."
+        yield f"{OF_SETTING}{setting} {elsewhere}did not come into force at {where}: {why}."
 
 
 def _asked(options: Options | None) -> dict[str, bool | int | str]:

@@ -1,4 +1,4 @@
-"""A table of losses by step: what W&B, MLflow, TensorBoard or Lightning's CSVLogger export, or one's own.
+"""A table of losses by step: what W&B exports, Lightning's CSVLogger writes, or one's own.
 
 It tells nothing of time or of a GPU, and is no curve of one: it shows whether two runs learn the same.
 """
@@ -29,6 +29,8 @@ LOSS: Final = tuple(  # from the name that says it best; W&B puts the run's befo
 )
 NORM: Final = re.compile(r"(?:.* )?(?:grad(?:ient)? norm|gnorm)")
 STEP: Final = re.compile(r"(?:train(?:er)? )?(?:global )?(?:step|iter(?:ation)?)s?")
+PART: Final = re.compile(r"split|mode|phase|stage|subset|set")
+EVALUATION: Final = re.compile(rb"\W*(?:val|valid|validation|eval|evaluation|test|testing)\W*", re.IGNORECASE)
 COLUMNS: Final = "step,loss as the first line tells whyidle what the columns are."
 
 
@@ -53,9 +55,15 @@ class LossCsv(Reader):
         at, header, delimiter = found
         words = [plain(cell) for cell in header]
         columns = _loss(words), _first(words, STEP), _first(words, NORM)
+        part = _first(words, PART)
+        if len(rest := _as_good(words)) > 1:
+            told = f"{path}: {len(rest)} columns are losses of a training; {header[rest[0]]!r} is read."
+            samples.warnings.append(told)
         count = 0
         for line in content[at:].splitlines():
             cells = split_line(line, delimiter)
+            if part is not None and part < len(cells) and EVALUATION.fullmatch(cells[part]):
+                continue
             if delimiter == b";":  # a comma separates decimals then, as in half of Europe
                 cells = [cell.replace(b",", b".") for cell in cells]
             count += add_losses(samples, count, *(_number(cells, column) for column in columns))
@@ -93,7 +101,13 @@ def _has_losses(header: list[str]) -> bool:
 
 
 def _loss(words: list[str]) -> int | None:
-    return next((at for pattern in LOSS if (at := _first(words, pattern)) is not None), None)
+    return next(iter(_as_good(words)), None)
+
+
+def _as_good(words: list[str]) -> list[int]:
+    """Return the columns whose names say equally well, and best, that they hold the loss."""
+    found = ([at for at, word in enumerate(words) if pattern.fullmatch(word)] for pattern in LOSS)
+    return next((columns for columns in found if columns), [])
 
 
 def _first(words: list[str], pattern: re.Pattern[str]) -> int | None:

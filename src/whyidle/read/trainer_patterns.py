@@ -34,6 +34,7 @@ class Trainer:
     numbers: tuple[Number, ...]
     is_progress_bar: bool = False  # of several bars the one that is printed most is the training
     times_steps: bool = False  # prints no step time: it is told by the times of two lines
+    sums_ranks: bool = False  # its rates are those of all GPUs together, as its source has it; else nobody knows
 
 
 def _number(series: str, pattern: str, factor: float = 1.0, *, is_rate: bool = False) -> Number:
@@ -44,7 +45,9 @@ STEP_TIME: Final = "step_time_s"
 DATA_WAIT: Final = "data_wait_s"
 STEP: Final = "step"
 TOKENS: Final = "tokens_per_s"
+TOKENS_EACH: Final = "tokens_per_s_per_gpu"
 SAMPLES: Final = "samples_per_s"
+PER_GPU: Final = r"(?:s(?:ec(?:ond)?)?(?:/|_per_)gpu|gpu(?:/|_per_)s(?:ec(?:ond)?)?)"
 UNIT: Final = r"\s*(?P<unit>us|ms|seconds|secs|sec|s|min)?\b"
 
 SAID: Final = r"(?:[_ ]\(?(?P<of>ms|sec|s)\b\)?)?['\"]?\s*[:=]\s*NUMBER" + UNIT
@@ -69,6 +72,7 @@ TRAINERS: Final = (
             _number(SAMPLES, r"\bTime: [\d.]+s,\s*NUMBER/s"),
             _number(STEP, r"\[\s*WHOLE/\d+ \("),
         ),
+        sums_ranks=True,
     ),
     Trainer(
         "detectron2, OpenMMLab or torchvision's references",
@@ -100,7 +104,7 @@ TRAINERS: Final = (
         "torchtitan",
         "[titan] 2026-01-02 03:04:05,678 - root - INFO - step: 10  loss: 8.1  tps: 5,762  mfu: 40.1%",
         (
-            _number(TOKENS, r"\b[tw]ps: NUMBER"),
+            _number(TOKENS_EACH, r"\b[tw]ps: NUMBER"),  # of a GPU: 5,762 on 8, 5,605 on 128 of them
             _number(STEP, r"\bstep:\s+WHOLE"),
         ),
         times_steps=True,
@@ -113,6 +117,7 @@ TRAINERS: Final = (
             _number(TOKENS, r"\bwps=NUMBER"),
             _number(STEP, r"\bnum_updates=WHOLE"),
         ),
+        sums_ranks=True,
     ),
     Trainer(
         "NeMo",
@@ -128,9 +133,11 @@ TRAINERS: Final = (
         (
             _number(STEP_TIME, r"throughput/batches_per_sec: NUMBER", is_rate=True),
             _number(TOKENS, r"throughput/tokens_per_sec: NUMBER"),
+            _number(TOKENS_EACH, r"throughput/device/tokens_per_sec: NUMBER"),
             _number(SAMPLES, r"throughput/samples_per_sec: NUMBER"),
             _number(STEP, r"\bbatch=WHOLE/"),
         ),
+        sums_ranks=True,
     ),
     Trainer(
         "Keras",
@@ -165,11 +172,14 @@ TRAINERS: Final = (
             _number(STEP_TIME, r"(?i)\b(?:step|batch|iter(?:ation)?)[_ ]?time" + SAID),
             _number(DATA_WAIT, r"(?i)\b(?:data|load(?:er|ing)?)[_ ]?(?:load_?)?(?:time|wait)" + SAID),
             _number(TOKENS, r"(?i)\btok(?:ens)?(?:/|_per_)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*NUMBER"),
+            _number(TOKENS_EACH, r"(?i)\btok(?:ens)?(?:/|_per_)" + PER_GPU + r"['\"]?\s*[:=]\s*NUMBER"),
             _number(SAMPLES, r"(?i)\b(?:samples|images|imgs?)(?:/|_per_)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*NUMBER"),
             _number(STEP, r"(?i)\b(?:global_)?(?:step|iter(?:ation)?)['\"]?\s*[:= ]\s*WHOLE"),
         ),
     ),
 )
+
+SUM_RANKS: Final = frozenset(one.name for one in TRAINERS if one.sums_ranks)
 
 # The loss, whoever prints it (total_loss, train/loss, lm loss, reduced_train_loss), but for one of an evaluation and
 # for the parts of a sum (loss_cls). A loss may be negative, and may be no number, which is told, too.
@@ -211,5 +221,6 @@ EVENTS: Final = (
 )
 NO_STEP: Final = re.compile(
     r"(?:^|[\s:])(?:Test|Val|Valid|Validation|Eval|Evaluation): *\[|Epoch\(val\)|train_runtime"
+    r"|\b(?:split|mode|phase|stage|subset|set)['\"]?\s*[:=]\s*['\"]?(?:val|valid|validation|eval|evaluation|test)\b"
 )  # of training
 TELLS_NO_TIME: Final = re.compile(r"^\{'(?:loss|eval_loss|train_runtime)': ")  # Hugging Face's Trainer

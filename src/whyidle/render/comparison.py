@@ -25,6 +25,7 @@ OPERATORS: Final = 10
 PROMISES: Final = 5
 NAMED: Final = 3  # rules in a line
 LABEL, CELL = 24, 14  # columns of a label, with its indentation, and of a value
+GAP: Final = 3  # columns before a ratio
 STYLE: Final = {"improved": "bold green"}
 HEAD: Final = 13  # columns of what stands before a sentence
 
@@ -108,13 +109,13 @@ def _idle(one: Summary, other: Summary) -> Iterator[Row]:
         yield from _parts(one, other, *(_groups(summary) for summary in (one, other)))
     elif one.host_shares or other.host_shares:
         yield Row("the host's time", "", "")
-        yield from _parts(
-            one,
-            other,
-            *({LABELS.get(name, name): share for name, share in s.host_shares.items()} for s in (one, other)),
-        )
+        yield from _parts(one, other, *(_phases(summary) for summary in (one, other)))
     if not all(summary.gpu_idle_share == summary.curve_idle_share for summary in (one, other)):
         yield from _row("idle, by its curve", one.curve_idle_share, other.curve_idle_share, percent)
+
+
+def _phases(summary: Summary) -> dict[str, float] | None:
+    return {LABELS.get(name, name): share for name, share in summary.host_shares.items()} or None
 
 
 def _groups(summary: Summary) -> dict[str, float] | None:
@@ -163,10 +164,11 @@ def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
 
 
 def _drawn(row: Row, width: int) -> Text:
-    """Return a line of the table; where its ratio has no room it goes without its range."""
+    """Return a line of the table; where its ratio has no room it goes without its range, and closer."""
     text = f"  {clean(row.label):<{LABEL - 2}}{row.before:>{CELL}}{row.after:>{CELL}}"
-    fits = len(text) + 3 + len(row.ratio) <= width
-    return Text(f"{text}   {row.ratio if fits else row.ratio.partition(' ')[0]}".rstrip())
+    ratio = row.ratio if len(text) + GAP + len(row.ratio) <= width else row.ratio.partition(" ")[0]
+    gap = max(min(GAP, width - len(text) - len(ratio)), 1)
+    return Text(f"{text}{' ' * gap}{ratio}".rstrip())
 
 
 def _said(found: Comparison) -> Iterator[tuple[str, str]]:
@@ -192,8 +194,7 @@ def _said(found: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _learning(learning: Learning) -> str:
-    shown = learning.verdict in {"the same", "better", "worse"}
-    asked = "" if shown or not learning.required else f" It has to be shown, as {learning.required} changed."
+    asked = f" It has to be shown, as {learning.required} changed." if learning.lacks_proof else ""
     return f"{learning.message.rstrip('.')}.{asked}"
 
 
@@ -206,10 +207,13 @@ def _promise(promise: Promise) -> str:
     rules = promise.rule.split(" + ")
     more = f" and {len(rules) - NAMED} more" if len(rules) > NAMED else ""
     said = f"{' + '.join(rules[:NAMED])}{more}, {_worth(promise)}"
-    if promise.came_true is not None and promise.measured is not None:
-        return (
-            f"{said}: {'came true' if promise.came_true else 'did not come true'}, measured {_ratio(promise.measured)}."
-        )
+    if promise.measured is not None and promise.predicted is not None and promise.came_true is not None:
+        brought_more = promise.measured.low > promise.predicted.high
+        came = "came true" if promise.came_true else "brought more" if brought_more else "did not come true"
+        others = f", with {', '.join(promise.beside[:NAMED])} changed as well" if promise.beside else ""
+        return f"{said}: {came}, measured {_ratio(promise.measured)}{others}."
+    if promise.measured is not None:
+        return f"{said}: made, measured {_ratio(promise.measured)}{f' ({promise.why})' if promise.why else ''}."
     return f"{said}: made{f' ({promise.why})' if promise.why else ''}."
 
 

@@ -27,7 +27,8 @@ TITLES: Final[Mapping[str, str]] = {
     "peak_memory_growth": "peak memory",
 }
 STYLES: Final[Mapping[Outcome, str]] = {"pass": "green", "fail": "bold red", "cannot tell": "yellow"}
-LONG: Final = "step_seconds"  # what nobody reads in a report
+NOTHING: Final = "nothing was measured"
+LONG: Final = frozenset(("step_seconds", "step_numbers"))  # what nobody reads in a report
 
 
 def renders(format: str) -> Callable[[Gate, Look], str]:  # noqa: A002 - the word of the command line
@@ -117,10 +118,12 @@ def _lines(gate: Gate, width: int) -> Iterator[Text]:
         yield from hang(head.append(f"{TITLES[check.limit]:<13}", "none"), Text(clean(_said(check))), width)
     yield Text()
     if gate.baseline is not None:
-        made = f"of {clean(gate.baseline.made)[:10]}, " if gate.baseline.made else ""
-        yield from hang(Text("  baseline: "), Text(made + " · ".join(_about(gate.baseline))), width)
-        yield from hang(Text("  was: "), Text(" · ".join(_numbers(gate.baseline))), width)
-    numbers = " · ".join(_numbers(gate.run)) or "nothing was measured"
+        made = [f"of {clean(gate.baseline.made)[:10]}"] if gate.baseline.made else []
+        about = [" · ".join(_about(gate.baseline)) or "what it ran on was not recorded"]
+        yield from hang(Text("  baseline: "), Text(", ".join(made + about)), width)
+        was = " · ".join(_numbers(gate.baseline)) or NOTHING
+        yield from hang(Text("  was: "), Text(was), width)
+    numbers = " · ".join(_numbers(gate.run)) or NOTHING
     yield from hang(Text("  run: "), Text(numbers), width)
     for said in _doubts(gate):
         yield from hang(Text("  note: ", style="yellow"), Text(clean(said)), width)
@@ -168,7 +171,8 @@ def _numbers(one: Baseline) -> Iterator[str]:
     """Yield how a run did."""
     if one.step_time_s is not None and one.step_time_mean_s is not None:
         yield f"{duration(one.step_time_s)}/{one.per}, mean {duration(one.step_time_mean_s)}"
-        yield plural(len(one.step_seconds), "step") + f" after {one.warm_up} of warm-up"
+        starts = f" of {len(one.step_seconds)} runs" if len(one.step_seconds) > 1 else ""
+        yield plural(one.steps, "step") + f"{starts} after {one.warm_up} of warm-up"
     for number, what in ((one.tokens_per_s, "tokens"), (one.samples_per_s, "samples")):
         if number is not None:
             yield f"{rate(number)} {what}/s"
@@ -180,8 +184,8 @@ def _numbers(one: Baseline) -> Iterator[str]:
 
 
 def _without_steps(one: Baseline) -> dict[str, object]:
-    told = {each.name: getattr(one, each.name) for each in fields(one) if each.name != LONG}
-    return told | {"steps": len(one.step_seconds)}
+    told = {each.name: getattr(one, each.name) for each in fields(one) if each.name not in LONG}
+    return told | {"steps": one.steps, "starts": len(one.step_seconds)}
 
 
 FORMATS: Final[Mapping[str, Callable[[Gate, Look], str]]] = {

@@ -36,7 +36,8 @@ def sweep_text(sweep: Sweep, look: Look) -> str:
     notes = [sweep.stopped and f"Not every cell was run: {sweep.stopped}.", *sweep.warnings]
     for note in filter(None, notes):
         lines += ["", *_wrapped(note[:1].upper() + note[1:], width)]
-    lines += ["", *_wrapped(_end(sweep), width)]
+    reached = " ".join(f"{name}: {said}." for name, said in sweep.applied.items())
+    lines += ["", *_wrapped(reached, width), *_wrapped(_end(sweep), width)]
     text = "\n".join(lines) + "\n"
     if not look.unicode:
         text = text.replace("±", "+-").replace("…", "...").replace("µ", "u").encode("ascii", "replace").decode()
@@ -69,7 +70,7 @@ def _answer(sweep: Sweep) -> str:
 
 
 def _table(sweep: Sweep, look: Look) -> list[str]:
-    """Return a row per cell: its values, then its numbers, or why it has none; bars where there is room for them."""
+    """Return a row per cell: its values, then its numbers, or why it has none; its bar beside them, or below."""
     cells = sweep.cells if look.everything else sweep.cells[:MOST_ROWS]
     if not cells:
         return []
@@ -79,6 +80,7 @@ def _table(sweep: Sweep, look: Look) -> list[str]:
     room = max(look.width, LEAST_WIDTH) - len(values[0]) - (6 if look.unicode else 9)  # "..." is longer than "…"
     numbers = _numbers(known, room)
     bars = dict(zip(map(id, known), _bars(known, look), strict=True))
+    beside = room - len(numbers[0]) >= BAR + OVER + 2
     rows = dict(zip(map(id, known), numbers[1:], strict=True))
     lines = [f"    {values[0]}  {numbers[0]}".rstrip()]
     for cell, value in zip(cells, values[1:], strict=True):
@@ -88,8 +90,12 @@ def _table(sweep: Sweep, look: Look) -> list[str]:
             text = shorten(clean(f"{cell.status}: {cell.why}" if cell.why else cell.status), room)
         else:
             text = rows[id(cell)]
-            text += f"  {bars[id(cell)]}" if room - len(text) >= BAR + OVER + 2 else ""
+            text += f"  {bars[id(cell)]}" if beside else ""
         lines.append(f"  {mark} {value}  {text}".rstrip())
+    if known and not beside:
+        shown = zip(cells, values[1:], strict=True)
+        lines += ["", f"    {values[0]}  {known[0].throughput_unit}/s"]
+        lines += [f"    {value}  {bars[id(cell)]}" for cell, value in shown if cell.throughput is not None]
     more = len(sweep.cells) - len(cells)
     return lines + ([f"    and {plural(more, 'cell')} more: {clean(sweep.folder)}/report.json"] if more else [])
 
@@ -167,8 +173,17 @@ def _end(sweep: Sweep) -> str:
     said = f"{plural(ran, 'cell')} in {duration(seconds)}"
     if sweep.usd is not None and sweep.usd_per_gpu_hour is not None:
         said += f", {money(sweep.usd)} at {money(sweep.usd_per_gpu_hour)} per GPU-hour ({clean(sweep.price_source)})"
-    return f"{said}. Evidence: {clean(sweep.folder)}"
+    once = any(cell.runs == 1 for cell in sweep.cells)
+    within = " ± is within one run of a job, --repeats 3 adds what differs between runs." if once else ""
+    return f"{said}.{within} Evidence: {clean(sweep.folder)}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(clean(text), width - 4, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+    return textwrap.wrap(
+        clean(text),
+        width - 4,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -13,7 +13,7 @@ from whyidle.compare.bootstrap import mean_of_runs, ratio_of_means
 from whyidle.measure import Measured
 from whyidle.model.arithmetic import usd_per_million_tokens
 from whyidle.model.comparison import Interval
-from whyidle.model.evidence import Floats64, Record, Run, Value
+from whyidle.model.evidence import Floats64, Run, Value
 from whyidle.model.trial import Cell
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.folder import Outcome
@@ -23,7 +23,6 @@ from whyidle.sweep.recorded import Recorded
 Unit = Literal["samples", "tokens", "steps"]
 
 UNITS: Final[tuple[Unit, ...]] = ("samples", "tokens", "steps")  # the best first
-PEAK_DEVICE_BYTES: Final = 7  # of a COUNT record: docs/run-directory.md
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +34,9 @@ class Trial:
     seconds: Floats64  # steps after the warm-up
     per_step: dict[Unit, float]  # how much of each unit a step does
     settings: Mapping[str, Value]  # as they were seen in the job
+    in_force: frozenset[str]  # settings of `whyidle run --set` that were seen to be, somewhere in the job
     warnings: tuple[str, ...]  # of its recording
+    epoch_steps: float | None  # of the training loader, from its length
     measured: Cell  # what is read off the run, but for what needs other trials
 
 
@@ -43,7 +44,7 @@ def trial(folder: str, outcome: Outcome, found: Recorded | None) -> Trial:
     """Return a job with what its run directory tells; None is that it has none."""
     bare = Cell(outcome.params, outcome.status)
     if found is None:
-        return Trial(folder, outcome, np.empty(0), {}, {}, (), bare)
+        return Trial(folder, outcome, np.empty(0), {}, {}, frozenset(), (), None, bare)
     m = found.measured.measurements
 
     def number(name: str) -> float | None:
@@ -56,12 +57,14 @@ def trial(folder: str, outcome: Outcome, found: Recorded | None) -> Trial:
         found.steady,
         _per_step(number("samples_per_s"), number("tokens_per_s"), number("step_time_mean_s")),
         found.measured.settings,
+        frozenset(fact.subject for log in found.run.logs for fact in log.facts if fact.name == "set"),
         found.run.warnings,
+        _epoch_steps(number("batches_per_epoch"), number("loader_batches_per_step")),
         replace(
             bare,
             data_wait_share=number("data_wait_share"),
             gpu_idle_share=_gpu_idle(found.measured),
-            peak_memory_bytes=_peak_memory(found.run),
+            peak_memory_bytes=_whole(number("peak_memory_bytes")) or _most_seen(found.run),
             memory_bytes=_memory(found.run),
             peak_host_memory_bytes=_host_memory(found.run),
             cpu_busy_share=number("job_cpu_share"),
@@ -99,6 +102,7 @@ def _cell(group: Sequence[Trial], unit: Unit, base: Sequence[Trial], rate: Rate)
         status=told.outcome.status,
         folder=told.folder,
         why=told.outcome.why,
+        runs=len(usable),
         steps=sum(len(one.seconds) for one in usable),
         settled=bool(usable) and all(one.outcome.settled for one in usable),
         seconds=sum(one.outcome.seconds for one in group),
@@ -171,6 +175,10 @@ def _per_step(samples_per_s: float | None, tokens_per_s: float | None, step_s: f
     return per_step
 
 
+def _epoch_steps(batches: float | None, per_step: float | None) -> float | None:
+    return batches / per_step if batches and per_step else None
+
+
 def _gpu_idle(measured: Measured) -> float | None:
     """Return the idle share of the GPU by the trace, else by NVML's samples, which hold gaps of ms for busy."""
     m = measured.measurements
@@ -179,13 +187,12 @@ def _gpu_idle(measured: Measured) -> float | None:
     return 1 - m.number("utilization_mean_share") if "utilization_mean_share" in m else None
 
 
-def _peak_memory(run: Run) -> int | None:
-    """Return the most memory that one device held: what PyTorch counted, else what NVML saw."""
-    counted = [
-        int(log.value[(log.kind == Record.COUNT) & (log.flags == PEAK_DEVICE_BYTES)].max(initial=0)) for log in run.logs
-    ]
-    if any(counted):
-        return max(counted)
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _most_seen(run: Run) -> int | None:
+    """Return the most memory that one device held by what NVML saw: other jobs' memory is in it."""
     seen = [_largest(one.value) for one in run.series if one.name == "memory_used_bytes" and one.device is not None]
     return max((value for value in seen if value), default=None)
 

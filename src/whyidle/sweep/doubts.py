@@ -6,33 +6,39 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from whyidle.model.trial import Cell
-from whyidle.render.words import plural
+from whyidle.render.words import duration, plural
 from whyidle.sweep.cell import Trial
 from whyidle.sweep.parameters import Parameter
 from whyidle.sweep.recommend import is_workers
+from whyidle.sweep.strategies.base import plain
 
-SEEN: Final = ("num_workers", "batch_size", "prefetch_factor")  # settings that a run tells by these names
+MOST_UNSET: Final = 4  # that are said
+SHORT_EPOCH_S: Final = 300.0  # longer ones begin too rarely for that to count (judgement)
 BATCH: Final = "batch_size"
 
 
 def doubts(
-    cells: Sequence[Cell], trials: Sequence[Trial], parameters: Sequence[Parameter], slots: int
+    cells: Sequence[Cell], trials: Sequence[Trial], unset: Sequence[str], parameters: Sequence[Parameter], slots: int
 ) -> Iterator[str]:
     """Yield warnings on a sweep.
 
     Args:
         cells: that are done.
         trials: the jobs that they are made of.
+        unset: what was said of values that did not reach their job.
         parameters: that were varied.
         slots: cells that ran at a time.
     """
     names = {plain(parameter.name): parameter.name for parameter in parameters}
-    for setting in SEEN:
-        if setting in names:
-            yield from _not_applied(setting, names[setting], trials)
+    yield from unset[:MOST_UNSET]
+    if len(unset) > MOST_UNSET:
+        yield f"{len(unset) - MOST_UNSET} more values did not reach their job; the cells' own reports tell."
     for parameter in parameters:
-        unset = (said for one in trials for said in one.warnings if said.startswith(f"{parameter.target}="))
-        yield from dict.fromkeys(unset)  # what `whyidle run --set` could not do
+        if parameter.is_doubted and any(cell.status == "ok" for cell in cells):
+            yield (
+                f"-p {parameter.name} was given {parameter.said}: whether it had an effect is not known, "
+                "and the cells may all be the same job."
+            )
     if slots > 1 and any(is_workers(name) for name in names):
         yield (
             f"{slots} cells ran at a time and shared the CPUs: with workers to feed, each was slower than it is alone. "
@@ -45,18 +51,19 @@ def doubts(
             "which do more work the larger the batch is."
         )
     loose = [cell for cell in ok if not cell.settled]
+    yield from _unseen_epochs(trials)
     if loose:
         yield f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled: see the intervals."
 
 
-def plain(name: str) -> str:
-    """Return a parameter's name as settings are called: "loader:num-workers" is num_workers."""
-    return name.rpartition(":")[2].lstrip("-").replace("-", "_")
-
-
-def _not_applied(setting: str, name: str, trials: Sequence[Trial]) -> Iterator[str]:
-    """Yield which values did not reach the job, as far as its own DataLoader tells."""
-    for one in trials:
-        asked, seen = one.outcome.params.get(name, ""), one.settings.get(setting)
-        if isinstance(seen, int) and asked.isdecimal() and int(asked) != seen:
-            yield f"{name}={asked} did not reach the job: its DataLoader has {setting}={seen}."
+def _unseen_epochs(trials: Sequence[Trial]) -> Iterator[str]:
+    """Yield that epochs are short, and that cells ended before the second began: its workers start anew, say."""
+    ok = [one for one in trials if one.outcome.status == "ok" and one.epoch_steps and len(one.seconds)]
+    missed = [one for one in ok if len(one.seconds) < (one.epoch_steps or 0) <= SHORT_EPOCH_S / one.seconds.mean()]
+    if missed:
+        steps = int(max(one.epoch_steps or 0 for one in missed))
+        longest_s = max(float(one.seconds.mean()) * (one.epoch_steps or 0) for one in missed)
+        yield (
+            f"an epoch is {plural(steps, 'step')}, {duration(longest_s)} at most, and {plural(len(missed), 'cell')} "
+            f"ended within the first: what it takes to begin another is not in the numbers (--min-steps {2 * steps})."
+        )

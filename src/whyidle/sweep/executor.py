@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,13 +15,11 @@ from typing import Final, Protocol
 from whyidle.launch.process import Ended
 from whyidle.sweep.folder import OUTPUT
 from whyidle.sweep.output import Output
-from whyidle.sweep.processes import MARK, kill, members
+from whyidle.sweep.processes import MARK, kill, kill_all, members
 
 JOB_GRACE_S: Final = 10.0  # from SIGTERM to SIGKILL of the job
 RUN_GRACE_S: Final = 30.0  # that `whyidle run` has to finish its recording after that
 ABANDON_S: Final = 5.0  # for the last words in a pipe that a process beyond our reach may hold
-POLL_S: Final = 0.05
-GIVE_UP_S: Final = 20.0  # on a process that the kernel does not let go of
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +86,12 @@ def watched(task: Task) -> list[str]:
         "-P",
         "-m",
         "whyidle.sweep.child",
+        str(os.getpid()),
         "run",
         "-o",
         str(task.folder),
         "--quiet",
-        "--no-predict",
+        "--no-verdict",
     ]
     return [*whyidle, *task.options, *settings, "--", *task.command]
 
@@ -134,7 +132,7 @@ class _LocalJob:
             self.ask_to_end()
             self._wait(JOB_GRACE_S)
             if self._process.poll() is None:
-                kill(members(self._process.pid, self._mark) - {self._process.pid})
+                kill(self._members() - {self._process.pid})
                 self._wait(RUN_GRACE_S)
         finally:  # however impatient somebody is, nothing stays behind
             self._leave_nothing()
@@ -142,19 +140,19 @@ class _LocalJob:
     def tail(self) -> str:
         return self._output.tail()
 
+    def _members(self) -> set[int]:
+        return members(self._process.pid, self._mark)
+
     def _wait(self, seconds: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
 
     def _leave_nothing(self) -> None:
-        """Kill what is left of the cell, until nothing is: a process may start another meanwhile."""
+        """Kill what is left of the cell."""
         if self._over is None:
             return
-        until = time.monotonic() + GIVE_UP_S
-        while (left := members(self._process.pid, self._mark)) and time.monotonic() < until:
-            kill(left)
-            self._process.poll()
-            time.sleep(POLL_S)
+        kill_all(self._members)
+        self._wait(ABANDON_S)  # until it is no zombie
         self._output.join(ABANDON_S)
         self._over()
         self._over = None

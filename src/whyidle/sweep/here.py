@@ -8,7 +8,7 @@ from typing import Final
 from whyidle.collect.asking import Asking
 from whyidle.collect.machine import machine
 from whyidle.collect.nvml import Gpus
-from whyidle.model.hardware import list_price
+from whyidle.model.hardware import one_price
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.strategies import Machine
 
@@ -32,19 +32,19 @@ def gpus_here() -> list[str]:
     return list(found)
 
 
-def rate(price: float | None, names: list[str], per_cell: int | None) -> Rate:
+def rate(price: float | None, source: str, names: list[str], per_cell: int | None) -> Rate:
     """Return what a cell costs by the hour.
 
     Args:
-        price: US dollars per GPU-hour, as it was given.
+        price: US dollars per GPU-hour, as the user gave it; None is the list price, if there is one.
+        source: where that price was given.
         names: of the GPUs here.
         per_cell: GPUs that a cell is given; None is all that are here.
     """
     gpus = per_cell or len(names) or None
     if price is not None:
-        return Rate(price, "your price", gpus)
-    prices = {list_price(name) for name in names}
-    listed = prices.pop() if len(prices) == 1 else None
+        return Rate(price, source, gpus)
+    listed = one_price(names)
     return Rate(gpus=gpus) if listed is None else Rate(listed.usd_per_gpu_hour, listed.source, gpus)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from whyidle.launch.process import Ended
-from whyidle.model.trial import FINISHED, Cell, Params, Sweep
+from whyidle.model.trial import FINISHED, Cell, Params, Status, Sweep
 from whyidle.render.words import duration
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.cell import Trial, cells, trial
@@ -19,11 +19,11 @@ from whyidle.sweep.executor import Executor, Running, Task
 from whyidle.sweep.folder import Outcome, SweepFolder
 from whyidle.sweep.parameters import Job, Parameter, applied
 from whyidle.sweep.plan import Plan
+from whyidle.sweep.reached import missed, remarks
 from whyidle.sweep.recommend import recommend
 from whyidle.sweep.recorded import recorded
 from whyidle.sweep.settle import Settling
-from whyidle.sweep.strategies import Strategy
-from whyidle.sweep.strategies.base import Search
+from whyidle.sweep.strategies import Search, Strategy
 
 POLL_S: Final = 0.2
 LOOK_EVERY_S: Final = 2.0
@@ -65,6 +65,8 @@ class _Begun:
     began_s: float
     settling: Settling
     look_at_s: float
+    asked: bool = False  # to end, with others that the budget ends
+    ended_s: float | None = None
     limit: str = ""  # what it reached, in words, where we end it
 
 
@@ -119,8 +121,9 @@ class Sweeping:
     def result(self) -> Sweep:
         """Return the cells with the one to take."""
         done = self.cells()
-        recommended, why = recommend(done, self.parameters)
+        unreached = list(missed([one for one in self.trials if one.outcome.status == "ok"], self.parameters))
         left = [Cell(params, "not run", why=self.stopped) for params in planned(self.strategy, done)]
+        recommended, why = recommend(done, self.parameters, [params for params, _ in unreached], is_over=not left)
         return Sweep(
             command=self.plan.command,
             strategy=self.strategy.name,
@@ -134,7 +137,9 @@ class Sweeping:
             price_source=self.rate.source,
             gpus=self.rate.gpus,
             applied={parameter.name: parameter.said for parameter in self.parameters},
-            warnings=tuple(doubts(done, self.trials, self.parameters, self.executor.slots)),
+            warnings=tuple(
+                doubts(done, self.trials, remarks(unreached, self.trials), self.parameters, self.executor.slots)
+            ),
         )
 
     def _why_it_ended(self, done: Sequence[Cell]) -> str:
@@ -194,7 +199,11 @@ class Sweeping:
     def _attend(self, one: _Begun) -> None:
         """See whether a cell has ended, or should."""
         ended = one.job.ended()
-        reason = self._enough(one) if ended is None else None
+        reason = self._enough(one) if ended is None or one.asked else None
+        if reason == "budget":
+            for other in self.running:  # at once, not one after the other
+                other.asked = True
+                other.job.ask_to_end()
         if reason is not None:
             one.job.end()
         if ended is not None or reason is not None:
@@ -203,7 +212,7 @@ class Sweeping:
     def _enough(self, one: _Begun) -> Reason | None:
         """Return why a cell that runs should end; None while it should not."""
         now_s, limits = self.now_s(), self.plan.limits
-        if self._left_s(len(self.running)) <= ENDING_S:
+        if one.asked or self._left_s(len(self.running)) <= ENDING_S:
             self.stopped = self.stopped or f"{self.plan.budget.said()} is used up"
             one.limit = f"ended after {duration(now_s - one.began_s)}, as {self.stopped}"
             return "budget"
@@ -212,6 +221,7 @@ class Sweeping:
             return "time"
         if now_s < one.look_at_s:
             return None
+        self._keep(one, "interrupted", "it was not finished")  # should we be killed, what it cost is known
         found = recorded(self.folder.path / one.name, traces=False)
         one.look_at_s = self.now_s() + max(LOOK_EVERY_S, (self.now_s() - now_s) / LOOK_PART)
         if found is None:
@@ -226,7 +236,7 @@ class Sweeping:
 
     def _finish(self, one: _Begun, ended: Ended | None, reason: Reason | None) -> None:
         """Take in a cell that has ended: by itself, or by us for a reason."""
-        seconds = self.now_s() - one.began_s
+        one.ended_s = self.now_s()
         found = recorded(self.folder.path / one.name)
         steps = 0 if found is None else len(found.steady)
         if reason is not None:
@@ -234,9 +244,8 @@ class Sweeping:
         else:
             assert ended is not None
             status, why = by_itself(ended, one.job.tail(), steps)
-        outcome = Outcome(dict(one.params), one.repeat, status, why, reason == "settled", seconds, self.rate.gpus)
         self.running.remove(one)
-        self.folder.end(one.name, outcome)
+        outcome = self._keep(one, status, why, settled=reason == "settled")
         if status not in FINISHED:
             self._spent_before.append(outcome)
             return
@@ -250,12 +259,16 @@ class Sweeping:
         one = self.running.pop()
         try:
             one.job.end()
-            seconds = self.now_s() - one.began_s
-            why = f"interrupted after {duration(seconds)}"
-            outcome = Outcome(dict(one.params), one.repeat, "interrupted", why, False, seconds, self.rate.gpus)
-            self.folder.end(one.name, outcome)
+            self._keep(one, "interrupted", f"interrupted after {duration(self.now_s() - one.began_s)}")
         finally:
             self._abandon()
+
+    def _keep(self, one: _Begun, status: Status, why: str, *, settled: bool = False) -> Outcome:
+        """Write down what is known of a cell."""
+        seconds = (self.now_s() if one.ended_s is None else one.ended_s) - one.began_s
+        outcome = Outcome(dict(one.params), one.repeat, status, why, settled, seconds, self.rate.gpus)
+        self.folder.end(one.name, outcome)
+        return outcome
 
     def _left_s(self, running: int) -> float:
         """Return for how long so many cells may go on."""

@@ -18,6 +18,7 @@ from _whyidle import facts, hooks, record, scaler
 from _whyidle.ring import LOSS
 
 SCALED = 1  # flag: multiplied by a gradient scaler, nobody knows by what
+LARGE = 1e30  # no loss is as large: what is infinite only above it, was so before it was multiplied
 MOST_PENDING = 64  # copies that are under way; a loss beyond them is not recorded
 
 
@@ -51,8 +52,8 @@ class Losses:
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         self._pinned: dict[Any, Pinned] = {}  # by type
         self._events: dict[Any, list[Any]] = {}  # by device
-        # start in ns, event, device, where the loss and its scale, if it has one, are copied to, flags
-        self._pending: deque[tuple[int, Any, Any, list[tuple[Pinned, int]], int]] = deque()
+        # start in ns, event, device, where the loss and its scale, if it has one, are copied to, flags, its type's most
+        self._pending: deque[tuple[int, Any, Any, list[tuple[Pinned, int]], int, float]] = deque()
         self._left: Any = None
         self._broken = False
 
@@ -79,7 +80,7 @@ class Losses:
         values = [root.detach()] if scale is ... or scale is None else [root.detach(), scale.detach()]
         devices = {value.device for value in values}
         if all(device.type == "cpu" for device in devices):
-            _put(start, [float(value.item()) for value in values], flags)
+            _put(start, [float(value.item()) for value in values], flags, self._torch.finfo(root.dtype).max)
         elif len(devices) == 1:
             self._later(start, values, flags)
 
@@ -95,9 +96,9 @@ class Losses:
         """Record the losses that have arrived; in their order, and without waiting for the next."""
         try:
             while self._pending and self._pending[0][1].query():
-                start, event, device, copies, flags = self._pending.popleft()
+                start, event, device, copies, flags, most = self._pending.popleft()
                 self._events[device].append(event)
-                _put(start, [pinned.take(place) for pinned, place in copies], flags)
+                _put(start, [pinned.take(place) for pinned, place in copies], flags, most)
         except Exception:
             self.forget()
             raise
@@ -130,7 +131,8 @@ class Losses:
         except Exception:
             self.forget()
             raise
-        self._pending.append((start, event, device, copies, flags))
+        most = self._torch.finfo(values[0].dtype).max
+        self._pending.append((start, event, device, copies, flags, most))
 
     def _memory(self, dtype: Any) -> Pinned:
         if dtype not in self._pinned:
@@ -149,15 +151,18 @@ class Losses:
         return self._torch.cuda.Event() if device.type == "cuda" else self._torch.Event(device)
 
 
-def _put(start: int, values: list[float], flags: int) -> None:
+def _put(start: int, values: list[float], flags: int, most: float) -> None:
     """Record a loss, divided by its scale where there is one.
 
-    What a scale made infinite may have been finite: then it is not known.
+    What a scale made infinite may have been finite: then it is not known. Of float16, that is; the largest number of
+    other types (`most`) is so large that the loss was infinite by itself.
     """
     loss = values[0]
     if len(values) > 1:
-        flags |= SCALED if math.isinf(loss) or not values[1] else 0
-        loss = loss / values[1] if values[1] else loss
+        scale = values[1]
+        if not scale or (math.isinf(loss) and most < LARGE * scale):
+            flags |= SCALED
+        loss = loss / scale if scale else loss
     (bits,) = struct.unpack("<q", struct.pack("<d", loss))
     record.put(LOSS, start, 0, bits, flags)
 

@@ -54,8 +54,8 @@ class Recorded:
 
 _STEPS: Final = frozenset(
     {
-        *("step_time_s", "data_wait_s", "step", "tokens_per_s", "samples_per_s", "evaluation", "checkpoint"),
-        *("loss", "loss_not_finite", "grad_norm"),
+        *("step_time_s", "data_wait_s", "step", "evaluation", "checkpoint"),
+        *("tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "loss", "loss_not_finite", "grad_norm"),
     }
 )
 _Place = tuple[str, int | None, str]

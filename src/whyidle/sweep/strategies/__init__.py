@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import whyidle.sweep.strategies as package
 from whyidle.discover import discover
 from whyidle.errors import WhyIdleError
-from whyidle.sweep.strategies.base import Machine, Strategy, Swept
+from whyidle.sweep.parameters import Parameter
+from whyidle.sweep.strategies.base import Machine, Search, Strategy, plain
+from whyidle.sweep.strategies.grid import Grid
 
-__all__ = ["Machine", "Strategy", "names", "strategy"]
+__all__ = ["Machine", "Search", "Strategy", "fitting", "names", "strategy", "usual"]
 
 
 def names() -> tuple[str, ...]:
@@ -17,7 +19,20 @@ def names() -> tuple[str, ...]:
     return tuple(kind.name for kind in _kinds())
 
 
-def strategy(name: str, parameters: Sequence[Swept], machine: Machine) -> Strategy:
+def fitting(parameters: Sequence[str]) -> str:
+    """Return the strategy for what is given to -p, where none is asked for: a search for one without values."""
+    for kind in _searches():
+        if any("=" not in text and kind.word in plain(text) for text in parameters):
+            return kind.name
+    return Grid.name
+
+
+def usual(name: str) -> tuple[str, ...]:
+    """Return what a strategy varies where nothing is given to -p; nothing where it has to be."""
+    return tuple(kind.usual for kind in _searches() if kind.name == name)
+
+
+def strategy(name: str, parameters: Sequence[Parameter], machine: Machine) -> Strategy:
     """Return the strategy of that name.
 
     Raises:
@@ -27,6 +42,10 @@ def strategy(name: str, parameters: Sequence[Swept], machine: Machine) -> Strate
         if kind.name == name:
             return kind(parameters, machine)
     raise WhyIdleError(f"no strategy is called {name!r}", f"--strategy is one of {', '.join(names())}")
+
+
+def _searches() -> list[type[Search]]:
+    return [kind for kind in _kinds() if issubclass(kind, Search)]
 
 
 def _kinds() -> list[type[Strategy]]:

@@ -10,22 +10,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from whyidle.errors import WhyIdleError
 from whyidle.model.trial import FINISHED, Cell, Params
-
-
-class Swept(Protocol):
-    """What a strategy has to know of a parameter."""
-
-    @property
-    def name(self) -> str:
-        """Return the name as it was given to -p."""
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """Return the values in the order given; none where the strategy may choose."""
+from whyidle.sweep.parameters import Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +37,7 @@ class Strategy(ABC):
 
     name: ClassVar[str]  # as `--strategy` has it
 
-    def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
+    def __init__(self, parameters: Sequence[Parameter], machine: Machine) -> None:
         self.parameters = tuple(parameters)
         self.machine = machine
 
@@ -73,7 +62,7 @@ class Search(Strategy):
     word: ClassVar[str]  # in its name, where several are given
     least: ClassVar[int]  # value that makes sense
 
-    def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
+    def __init__(self, parameters: Sequence[Parameter], machine: Machine) -> None:
         super().__init__(parameters, machine)
         chosen = self._chosen()
         self.parameter = chosen.name
@@ -99,9 +88,9 @@ class Search(Strategy):
                 found[int(value)] = cell
         return dict(sorted(found.items()))
 
-    def _chosen(self) -> Swept:
+    def _chosen(self) -> Parameter:
         """Return the parameter that is searched."""
-        named = [p for p in self.parameters if self.word in p.name.rpartition(":")[2].replace("-", "_").lower()]
+        named = [p for p in self.parameters if self.word in plain(p.name)]
         found = list(self.parameters) if len(self.parameters) == 1 else named
         if len(found) != 1:
             raise WhyIdleError(
@@ -123,6 +112,11 @@ class Search(Strategy):
                 f"for example -p {self.parameter}={self.least},{max(2 * self.least, 4)}",
             )
         return int(text)
+
+
+def plain(name: str) -> str:
+    """Return the name of a parameter as settings are called: "loader:num-workers" is num_workers."""
+    return name.rpartition(":")[2].replace("-", "_").lower()
 
 
 def measured(tried: Mapping[int, Cell]) -> dict[int, Cell]:

@@ -8,8 +8,9 @@ from typing import Final
 
 from whyidle.model.comparison import Interval
 from whyidle.model.trial import Cell
+from whyidle.sweep.parameters import Parameter
 from whyidle.sweep.recommend import is_full
-from whyidle.sweep.strategies.base import Machine, Search, Swept, measured
+from whyidle.sweep.strategies.base import Machine, Search, measured
 
 START: Final = 8  # samples, where nobody says (judgement: fits nearly everywhere)
 # More throughput per doubling: below it a larger batch buys little, and may learn otherwise (judgement).
@@ -29,7 +30,7 @@ class Batch(Search):
     word = "batch"
     least = 1
 
-    def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
+    def __init__(self, parameters: Sequence[Parameter], machine: Machine) -> None:
         super().__init__(parameters, machine)
         self.start = min(self.given, default=START)
 

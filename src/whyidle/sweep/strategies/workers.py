@@ -11,7 +11,8 @@ from typing import Final
 
 from whyidle.model.trial import Cell
 from whyidle.rules.input.loader_model import MOST, SPREAD
-from whyidle.sweep.strategies.base import Machine, Search, Swept, measured, step_of
+from whyidle.sweep.parameters import Parameter
+from whyidle.sweep.strategies.base import Machine, Search, measured, step_of
 from whyidle.sweep.strategies.loading import WAITS, Loading, waits
 
 PROBES: Final = 4  # docs/method.md, search
@@ -40,7 +41,7 @@ class Workers(Search):
     word = "workers"
     least = 0
 
-    def __init__(self, parameters: Sequence[Swept], machine: Machine) -> None:
+    def __init__(self, parameters: Sequence[Parameter], machine: Machine) -> None:
         super().__init__(parameters, machine)
         self.cpus = machine.cpus_per_rank
         most = int(MOST) if self.cpus is None else max(int(self.cpus), 1)
@@ -96,12 +97,14 @@ class Workers(Search):
     def _further(self, known: Mapping[int, Cell], left: Sequence[int]) -> int | None:
         """Return half as many workers again, where a wait is left and nothing measured says why."""
         best = _best(known)
-        if waits(known[best]) <= LATE or (known[best].cpu_busy_share or 0.0) >= BUSY or _levels_off(known, best):
+        if (
+            waits(known[best]) <= LATE
+            or (known[best].cpu_busy_share or 0.0) >= BUSY
+            or _no_better(known, best) is not None
+        ):
             return None
         larger = [workers for workers in left if workers > best]
-        if not larger or any(workers > best for workers in known):
-            return None
-        return _nearest(larger, MORE * best)
+        return _nearest(larger, MORE * best) if larger else None
 
     def _loading(self, known: Mapping[int, Cell]) -> Loading | None:
         return Loading.of(known, self.cpus, self.prefetch)
@@ -136,13 +139,8 @@ class Workers(Search):
                 f"the CPUs are the limit: {cell.cpu_busy_share:.0%} busy at {_workers(best)}: more will not help; "
                 "more CPUs, cheaper transforms, or transforms on the GPU would"
             )
-        if _levels_off(known, best) or any(workers > best for workers in known):
-            if (cell.io_wait_share or 0.0) >= BLOCKED:
-                return (
-                    f"storage is the limit: workers wait for it {cell.io_wait_share:.0%} of their time, and more of "
-                    "them do not get more from it; faster storage, a cache, or fewer and larger files would help"
-                )
-            return "more workers do not shorten the step further; what they share that is full was not measured"
+        if (other := _no_better(known, best)) is not None:
+            return _shared(known, best, other)
         if any(workers > self._room(tried) for workers in larger):
             return "more workers would not fit into the host's memory"
         if not larger:
@@ -206,9 +204,43 @@ def _best(known: Mapping[int, Cell]) -> int:
     return min(workers for workers, cell in known.items() if step_of(cell) <= (1 + GAIN) * shortest)
 
 
-def _levels_off(known: Mapping[int, Cell], best: int) -> bool:
-    """Say whether clearly fewer workers do nearly as well: more do not bring what they should."""
-    return any(
-        workers < best and step_of(cell) / step_of(known[best]) < 1 + (best / max(workers, 1) - 1) / 4
+def _no_better(known: Mapping[int, Cell], best: int) -> int | None:
+    """Return a number of workers that shows that more do not bring what they should; None where none does.
+
+    That is one beyond the best, or one clearly below it that does nearly as well.
+    """
+    beyond = [workers for workers in known if workers > best]
+    fewer = [
+        workers
         for workers, cell in known.items()
-    )
+        if workers < best and step_of(cell) / step_of(known[best]) < 1 + (best / max(workers, 1) - 1) / 4
+    ]
+    return next(iter(beyond + fewer), None)
+
+
+def _shared(known: Mapping[int, Cell], best: int, other: int) -> str:
+    """Return what workers share that is full, where another number of them does as well as the best."""
+    cell, more = known[best], known[max(best, other)]
+    few, many = sorted((best, other))
+    if not (_is_sure(cell) and _is_sure(known[other])):
+        return (
+            "more workers are not seen to help, in cells whose steps vary too much to tell: a longer --cell-time does"
+        )
+    own, beside = (step_of(known[workers]) * (1 - waits(known[workers])) for workers in (few, many))
+    if more.data_wait_share is not None and beside > (1 + LATE) * own:
+        return (
+            f"the training shares CPUs with its workers: its own work takes {own * 1e3:.3g} ms a step beside "
+            f"{_workers(few)}, {beside * 1e3:.3g} ms beside {many}"
+        )
+    if (cell.io_wait_share or 0.0) >= BLOCKED:
+        return (
+            f"storage is the limit: workers wait for it {cell.io_wait_share:.0%} of their time, and more of "
+            "them do not get more from it; faster storage, a cache, or fewer and larger files would help"
+        )
+    return "more workers do not shorten the step further; what they share that is full was not measured"
+
+
+def _is_sure(cell: Cell) -> bool:
+    """Say whether the mean step is known to 5%."""
+    mean = cell.step_time_mean_s
+    return mean is not None and mean.high - mean.low <= 2 * LATE * mean.likely
