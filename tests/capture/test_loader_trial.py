@@ -159,7 +159,7 @@ def test_a_loader_can_be_asked_for(tmp_path: Path) -> None:
 
 def test_a_script_that_ends_by_itself_says_so(tmp_path: Path) -> None:
     found, ran = trial("plain", tmp_path, steps=1000, loader=1)
-    assert (found["state"], found["loader"] if "loader" in found else None) == ("ended", None)
+    assert (found["state"], found.get("loader")) == ("ended", None)
     assert "saved" in ran.stdout
 
 

@@ -80,3 +80,10 @@ def test_the_one_that_came_farthest_is_first(tmp_path: Path) -> None:
     states = [(trial.state, trial.loader) for trial in read_loader_trials(tmp_path, [])]
     assert states == [("done", 1), ("training", 1), ("ended", None)]
     assert NodeFolder.claims("12-34.loader.json")
+
+
+def test_the_directory_gets_no_verdict(tmp_path: Path) -> None:
+    written(tmp_path, WHOLE)
+    (tmp_path / "node.json").write_text("{}")
+    with pytest.raises(UnreadableError, match="whose loader `whyidle loader` tried"):
+        NodeFolder().read(tmp_path)

@@ -224,6 +224,7 @@ class Trial:
             local_ranks=int(os.environ.get("LOCAL_WORLD_SIZE") or 1),
             **self._room(),
         )
+        self._write()
         self._plan.run(loader, self._show)
         if not self._steps:
             self._content["state"] = "done"

@@ -146,11 +146,13 @@ class _Follower:
         trial = next(iter(read_loader_trials(self._folders.capture, [])), None)
         if trial is None:
             return
+        if trial.state == "measuring" != self._state:
+            self._say(SAID["measuring"])
         for point in trial.points[self._told :]:
             pace = "no batch" if point.batches_per_s is None else f"{point.batches_per_s:.3g} batches/s"
             self._say(f"num_workers={point.workers}: {pace}")
         self._told = len(trial.points)
-        if trial.state != self._state and trial.state in SAID:
+        if trial.state != self._state and trial.state in {"looking", "training"}:
             self._say(SAID[trial.state])
         self._state = trial.state
         if trial.state not in {"done", "failed"}:
