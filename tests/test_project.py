@@ -41,6 +41,13 @@ def test_what_is_no_price(tmp_path: Path, value: str) -> None:
     assert caught.value.hint == "usd-per-gpu-hour = 2.60"
 
 
+@pytest.mark.parametrize("text", ["[tool.whyidle", "[tool]\nwhyidle = 3\n", "[tool.whyidle]\nx = " + "[" * 100_000])
+def test_files_that_are_broken(tmp_path: Path, text: str) -> None:
+    project(tmp_path, text)
+    with pytest.raises(WhyIdleError):
+        project_of(tmp_path)
+
+
 def test_a_table_has_only_what_is_known(tmp_path: Path) -> None:
     project(tmp_path, "[tool.whyidle.check]\nmax-idel = '20%'\n")
     found = project_of(tmp_path)

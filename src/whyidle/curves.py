@@ -137,8 +137,13 @@ def enough(summary: Summary, findings: Iterable[Finding], curves: Curves) -> boo
         return summary.data_wait_share is not None
     if any(finding.severity != "low" for finding in findings):
         return True
-    short = _samples(curves) < SHAPED or (summary.curve_known_share or 0.0) < MOSTLY
-    return _unsaid(summary, findings) < MEDIUM and not short
+    return _unsaid(summary, findings) < MEDIUM and long_enough(summary, curves)
+
+
+def long_enough(summary: Summary, curves: Curves) -> bool:
+    """Say whether curves hold enough samples, of enough of the time, to say how much of it a GPU was busy."""
+    few = _samples(curves) < SHAPED or (summary.curve_known_share or 0.0) < MOSTLY
+    return not (few or same_part(curves))
 
 
 def same_part(curves: Curves) -> bool:

@@ -215,3 +215,24 @@ def test_a_recording_that_cannot_be_believed_is_no_pass(
     for asked in (["check", "trace.json", "--max-idle", "100%"], ["baseline", "save", "trace.json"]):
         assert main(asked) == 2
         assert "trace.json cannot be believed" in capsys.readouterr().err
+
+
+def test_a_moment_of_a_curve_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"2026/01/01 00:00:{second:02d}.000, 0, NVIDIA H100 80GB HBM3, 99 %" for second in range(60)]
+    head = "timestamp, index, name, utilization.gpu [%]"
+    for count, code in ((6, 2), (60, 0)):
+        path = tmp_path / f"{count}.csv"
+        path.write_text("\n".join([head, *rows[:count]]) + "\n", "utf-8")
+        assert main(["check", str(path), "--max-idle", "5%"]) == code
+    assert "cannot tell GPU idle     not measured" in capsys.readouterr().out
+
+
+def test_a_job_that_failed_is_told(baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = tmp_path / "failed"
+    shutil.copytree(FAST, failed)
+    (node,) = failed.glob("node-*/node.json")
+    told = json.loads(node.read_text("utf-8"))
+    told["ended"] |= {"exit_code": 1}
+    node.write_text(json.dumps(told), "utf-8")
+    assert main(["check", str(failed), "--baseline", baseline, "--max-step-time-regression", "20%"]) == 0
+    assert "note: The job ended with exit code 1." in capsys.readouterr().out

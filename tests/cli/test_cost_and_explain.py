@@ -61,6 +61,31 @@ def test_cost_of_a_million(capsys: pytest.CaptureFixture[str], snapshot: Snapsho
         assert main([*ASKED, "--tokens-per-s", speed]) == 2
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        ["--price", "2,60"],  # as half of Europe writes 2.60: it is not 260
+        ["--hours", "1,5"],
+        ["--busy", "0,4"],
+        ["--gpus", "8.5"],
+        ["--gpus", "9" * 400],
+        ["--gpus", "inf"],
+        ["--price", "1e300"],
+        ["--tokens-per-s", "1e-320"],
+    ],
+)
+def test_numbers_that_cannot_be(numbers: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ASKED, *numbers]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "hint: " in shown.err
+
+
+def test_thousands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ASKED, "--gpus", "1,000", "--price", "$1,002.60", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total_usd"] == 24 * 1000 * 1002.60
+
+
 def test_the_price_of_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,15 @@ def test_quiet_says_nothing_and_saves_all(here: Path) -> None:
 
 
 @linux
+def test_only_the_recording(here: Path) -> None:
+    ran = judged("broken", "--no-verdict")
+    assert (ran.returncode, ran.stdout) == (5, "trained\n")
+    assert ran.stderr == "whyidle: recorded in out\nhint: whyidle out\n"
+    assert [path.name.partition("-")[0] for path in (here / "out").iterdir()] == ["node"]
+    assert judged("broken", "--no-verdict", "-q", "-o", "second").stderr == ""
+
+
+@linux
 def test_predictions_can_be_left_out(here: Path) -> None:
     assert "predict: True" in judged("asked").stderr
     assert "predict: False" in judged("asked", "--no-predict", "-o", "second").stderr
@@ -160,6 +169,7 @@ def test_without_a_name_the_folder_has_that_of_the_job_and_the_time(here: Path) 
         (["--report", "taken"], "taken exists already"),
         (["-o", "taken"], "taken is a file; a recording is a folder"),
         (["--metrics-file", "."], "cannot write to .: Is a directory"),
+        (["--no-verdict", "--report", "r"], "--no-verdict gives no report"),
         (["--no-such-option"], "no such option: --no-such-option"),
     ],
 )

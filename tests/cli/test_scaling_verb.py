@@ -51,6 +51,8 @@ def test_json_to_a_file(tmp_path: Path) -> None:
         (["--throughput", "1=1000,4=2400", "--format", "xml"], "no format is called 'xml'"),
         (["--throughput", "1=1000,4=2400", "--price", "-1"], "the price is"),
         (["--throughput", "1=1000,4=2400", "some/run"], "both say"),
+        (["--throughput", "1=1000," + "9" * 400 + "=5"], "is not a number of GPUs"),
+        (["--throughput", "1=1e-300,4=1e300"], "is not a number of GPUs and a throughput"),
         (["some/run", "other/run"], "no such file"),
         (["some/run", "--kind", "both"], "no kind of scaling is called 'both'"),
         (["some/run", "--gpus", "many"], "'many' is not a number of GPUs"),

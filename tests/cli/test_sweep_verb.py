@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from whyidle.cli import main
+from whyidle.sweep.strategies import Machine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whyidle sweep runs jobs on Linux only")
 
@@ -144,9 +145,30 @@ def test_a_dry_run_runs_nothing(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        (["-p", "num_workers"], "--num-workers 1"),
+        (["--strategy", "workers"], "--num-workers 1"),
+        (["-p", "batch-size"], "--set loader:batch_size=8"),
+        (["--strategy", "batch"], "--set loader:batch_size=8"),
+    ],
+)
+def test_a_search_chooses_the_values(
+    arguments: list[str], first: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyidle.cli._sweeping.this_machine", lambda: Machine(cpus=2))
+    assert main(["sweep", "--dry-run", *arguments, "--", "python3", "train.py"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("whyidle run") == 1
+    assert first in out
+    assert "which comes next depends on what this one gives" in out
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--", "python3", "train.py"], "nothing to vary"),
+        (["-p", "lr", "--", "python3", "train.py"], "lr has no values to try"),
         (["-p", "num_workers=", "--", "python3", "train.py"], "a value is missing"),
         (["-p", "num_workers=0,4"], "a sweep of what?"),
         (["-p", "num_workers=0,4", "--", "no-such-program"], "no-such-program: command not found"),
@@ -179,6 +201,8 @@ def test_another_command_in_the_same_folder_is_refused(here: Path, capsys: pytes
     assert "another command: true {x}" in capsys.readouterr().err
     assert main(["sweep", "-o", "out", "-p", "x=1", "--cell-time", "5m", "--", "true", "{x}"]) == 2
     assert "another --cell-time" in capsys.readouterr().err
+    assert main(["sweep", "--resume", "out", "--strategy", "workers"]) == 2
+    assert "--resume goes on with the strategy of the folder" in capsys.readouterr().err
     assert main(["sweep", "-o", "out", "-p", "x=2", "--", "true", "{x}"]) == 2
     assert sorted(path.name for path in here.glob("out/cell-*")) == ["cell-01-x=1", "cell-02-x=2"]
 

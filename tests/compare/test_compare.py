@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -141,6 +142,16 @@ def test_ranks_of_one_job_are_no_repeats() -> None:
     assert compare([ranks], [ranks]).verdict == "no detectable change"
 
 
+def test_how_a_run_ended_and_what_is_wrong_with_it_is_said(tmp_path: Path) -> None:
+    run = tmp_path / "failed"
+    shutil.copytree(WATCHED / "workers-one", run)
+    (told,) = run.rglob("node.json")
+    node = json.loads(told.read_text("utf-8"))
+    node["ended"]["exit_code"] = 3
+    told.write_text(json.dumps(node), "utf-8")
+    assert "AFTER: The job ended with exit code 3." in compare(WATCHED / "workers-one", run).warnings
+
+
 def test_price_makes_cost_per_unit() -> None:
     found = compare(WATCHED / "loader-workers-0", WATCHED / "loader-workers-1", price=3.6, gpus=2)
     for arm in (found.before, found.after):
@@ -154,6 +165,36 @@ def log(path: Path, step_s: float, losses: list[float]) -> Path:
     rows = ({"step": k, "step_time": float(took[k]), "loss": loss} for k, loss in enumerate(losses))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
+
+
+def test_a_schedule_is_no_change(tmp_path: Path) -> None:
+    def grows(name: str, count: int) -> Path:
+        noise = np.random.default_rng(count).normal(1, 0.05, count)
+        rows = ({"step": k + 1, "step_time": (0.1 + 0.0001 * k) * noise[k]} for k in range(count))
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        return tmp_path / name
+
+    long, short = grows("long.jsonl", 1000), grows("short.jsonl", 300)
+    found = compare(long, short)
+    assert found.verdict == "no detectable change"
+    assert (found.before.steps, found.after.steps) == (290, 290)
+    assert found.before.step_time_mean_s == pytest.approx(0.115, rel=0.02)
+
+
+def test_a_larger_batch_in_a_log_is_judged_by_the_rate_beside_the_step_time(tmp_path: Path) -> None:
+    def printed(name: str, step_s: float, batch: int) -> Path:
+        took = np.random.default_rng(batch).normal(step_s, 0.03 * step_s, 200)
+        lines = (f"step={k} loss=2.1 step_time={t:.5f} samples_per_s={batch / t:.1f}\n" for k, t in enumerate(took, 1))
+        (tmp_path / name).write_text("".join(lines), "utf-8")
+        return tmp_path / name
+
+    found = compare(printed("32.log", 0.1, 32), printed("64.log", 0.18, 64))
+    assert (found.verdict, found.per) == ("improved", "sample")
+    assert found.throughput_ratio is not None
+    assert found.throughput_ratio.likely == pytest.approx(2 / 1.8, rel=0.01)
+    assert found.after.samples_per_s == pytest.approx(64 / 0.18, rel=0.01)
+    assert found.learning is not None
+    assert (found.learning.required, found.learning.verdict) == ("the batch size", "cannot be paired")
 
 
 def test_a_faster_job_that_learns_worse_fails(tmp_path: Path) -> None:

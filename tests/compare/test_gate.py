@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyidle.compare.gate import WITHIN, gate, verdict
+from whyidle.compare.gate import APART, WITHIN, gate, verdict
 from whyidle.compare.setup import differences
 from whyidle.errors import WhyIdleError
 from whyidle.model.comparison import Interval
@@ -256,3 +256,34 @@ def test_more_starts_are_asked_for() -> None:
     found = only(Limits(throughput_loss=0.01), started(1, 2), started(3, 1))
     assert found.outcome == "cannot tell"
     assert found.hint.startswith("so few starts of the job (3 and 1) do not tell it: --repeat RUN")
+
+
+def numbered(one: Baseline, first: int = 11) -> Baseline:
+    numbers = tuple(tuple(range(first, first + len(steps))) for steps in one.step_seconds)
+    return replace(one, step_numbers=numbers, steps_from="Optimizer.step")
+
+
+def test_the_same_steps_are_compared() -> None:
+    """A schedule: from step 311 on a step takes twice as long, which the shorter run does not come to."""
+    early, late = kept(0.1, 300), kept(0.2, 300, seed=3)
+    baseline = numbered(replace(early, step_seconds=(early.step_seconds[0] + late.step_seconds[0],)))
+    slower = numbered(kept(0.11, 300, seed=2))
+    for limits in (STEP, Limits(throughput_loss=0.05)):
+        assert only(limits, slower, baseline).outcome == "fail"
+        assert only(limits, numbered(kept(0.1, 300, seed=2)), baseline).outcome == "pass"
+        # steps that the baseline does not have: then all are compared, and that is said
+        answer = gate(numbered(slower, 5000), limits, baseline)
+        assert answer.checks[0].outcome != "fail"
+        assert APART in answer.warnings
+
+
+def test_what_both_runs_share_does_not_widen_the_interval() -> None:
+    """Sequences of many lengths, the same in both runs: 2% more is seen in pairs."""
+    shared = np.random.default_rng(1).lognormal(0, 0.5, 300) * 0.1
+    one, other = (numbered(replace(kept(), step_seconds=(tuple(shared * by),))) for by in (1.0, 1.02))
+    noisy = replace(
+        other, step_seconds=(tuple(np.array(other.step_seconds[0]) * kept(1.0, 300, 0.01).step_seconds[0]),)
+    )
+    limits = Limits(throughput_loss=0.01)
+    assert only(limits, noisy, one).outcome == "fail"
+    assert only(limits, replace(noisy, step_numbers=()), one).outcome == "cannot tell"

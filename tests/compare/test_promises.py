@@ -84,6 +84,25 @@ def test_a_prediction_that_misses_did_not_come_true() -> None:
     assert only(finding(speedup=(1.5, 1.6, 1.7)), after()).came_true is True  # the ranges meet
 
 
+def test_what_else_was_changed_is_told_beside_what_was_measured() -> None:
+    others = (
+        changed("num_workers", "0", "4"),
+        changed("compile", "False", "True"),
+        changed("prefetch_factor", "not set", "2"),  # comes with workers
+        changed("command", "", ""),
+    )
+    assert only(finding(), after(), *others).beside == ("compile",)
+
+
+def test_nothing_comes_true_by_a_range_that_holds_no_gain_as_well() -> None:
+    vague = replace(MEASURED, verdict="no detectable change", throughput=Interval(0.8, 1.4, 2.5))
+    promise = only(finding(), after(), found=vague)
+    assert (promise.came_true, promise.measured) == (None, vague.throughput)
+    assert "it may have brought nothing" in promise.why
+    worse = replace(MEASURED, verdict="regressed", throughput=Interval(0.7, 0.8, 0.9))
+    assert only(finding(), after(), found=worse).came_true is False
+
+
 def test_nothing_comes_true_that_was_not_predicted_or_not_measured() -> None:
     assert only(finding(speedup=None), after()).came_true is None
     assert only(finding(), after(), found=Judged("cannot judge", "")).came_true is None

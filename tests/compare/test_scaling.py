@@ -99,6 +99,31 @@ def test_a_slow_gpu_is_imbalance(tmp_path: Path) -> None:
     assert loss.imbalance == pytest.approx(loss.total, abs=NOISE)
 
 
+def test_a_rank_alone_does_not_tell_waiting_from_communication(tmp_path: Path) -> None:
+    """Rank 0 waits in collectives for a GPU that is slow: by its trace alone that looks like communication."""
+    (one, four) = simulated(tmp_path, slow_rank=1, slow_gpu=1.3)
+    first, *others = sorted((tmp_path / "gpus-4").iterdir())
+    for path in others:
+        path.unlink()
+    found = scaling([one, (four[0], load([first]))], kind="weak")
+    loss = parts(found)
+    assert loss.communication is loss.imbalance is None
+    assert (loss.unexplained, found.not_recorded) == (
+        pytest.approx(loss.total, abs=NOISE),
+        ("communication", "imbalance"),
+    )
+    assert "Most of the loss" not in found.verdict
+
+
+def test_ranks_that_were_not_recorded_count(tmp_path: Path) -> None:
+    runs = sizes(tmp_path, {"ranks": 1}, {"ranks": 4})
+    for path in (tmp_path / "1-gpus-4").rglob("400[123]-*"):
+        path.unlink()
+    found = scaling([runs[0], (runs[1][0], load([tmp_path / "1-gpus-4"]))])
+    assert (found.kind, found.sizes[-1].batch) == ("weak", pytest.approx(128))
+    assert found.sizes[-1].efficiency.likely == pytest.approx(1, abs=0.002)
+
+
 def test_both_at_once_are_told_apart(tmp_path: Path) -> None:
     fault = {"gradient_scale": 10.0, "link_slowdown": 10.0, "slow_rank": 1, "slow_gpu": 1.3}
     loss = parts(scaling(simulated(tmp_path, **fault), kind="weak"))

@@ -152,7 +152,10 @@ def test_repeats_speak_for_more_than_two_runs() -> None:
 def test_repeats_on_one_side_only_are_said() -> None:
     found = judged([repeat(steps(0.1, seed=k)) for k in range(3)], [repeat(steps(0.08, seed=9))])
     assert not found.between_runs
-    assert "Of one side there are no repeats" in found.message
+    assert "Of one side there are no repeats: it is taken to differ from start to start as the other" in found.message
+    apart = [repeat(steps(scale, seed=k)) for k, scale in enumerate((0.08, 0.1, 0.12))]
+    assert judged(apart, [repeat(steps(0.08, seed=9))]).verdict == "no detectable change"  # as one of BEFORE's was
+    assert judged([repeat(steps(0.08, seed=9))], apart).verdict == "no detectable change"
 
 
 def test_runs_that_differ_among_themselves_widen_the_range() -> None:

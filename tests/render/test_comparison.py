@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -79,11 +80,34 @@ def test_idle_time_is_told_in_shares_and_in_time_per_step() -> None:
     assert line.split() == ["waiting", "for", "data", "30%", "30", "ms", "30%", "30", "ms"]
 
 
+def test_phases_that_only_one_side_recorded_are_not_known_of_the_other() -> None:
+    one, other = (
+        replace(ARM, summary=Summary("", host_shares=shares, step_time_mean_s=0.1)) for shares in ({"data": 0.3}, {})
+    )
+    shown = comparison_text(Comparison("no detectable change", "No.", one, other), Look())
+    (line,) = [line for line in shown.splitlines() if "waiting for data" in line]
+    assert line.split() == ["waiting", "for", "data", "30%", "30", "ms", "not", "known"]
+
+
 def test_what_was_predicted_and_what_came_of_it() -> None:
     shown = " ".join(comparison_text(FOUND, Look()).split())
     assert "input.workers_zero, predicted 1.40x (1.30x–1.50x): came true, measured 1.33x (1.20x–1.40x)." in shown
     assert "not made host.launch_bound (predicted 1.20x (1.10x–1.30x))." in shown
     assert "learning The loss is the same." in shown
+
+
+@pytest.mark.parametrize(
+    ("measured", "came_true", "said"),
+    [
+        (Interval(1.2, 1.33, 1.4), True, "came true, measured 1.33x"),
+        (Interval(1.6, 1.7, 1.8), False, "brought more, measured 1.70x"),
+        (Interval(0.9, 1.0, 1.1), False, "did not come true, measured 1.00x"),
+        (Interval(0.9, 1.2, 1.5), None, "made, measured 1.20x (0.90x–1.50x) (vague)"),
+    ],
+)
+def test_what_became_of_a_prediction(measured: Interval, came_true: bool | None, said: str) -> None:
+    promise = Promise("input.workers_zero", "x", True, Estimate(1.3, 1.4, 1.5), measured, came_true, "vague")
+    assert said in " ".join(comparison_text(replace(FOUND, predicted=(promise,)), Look()).split())
 
 
 def test_json_has_no_infinity() -> None:

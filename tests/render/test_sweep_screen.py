@@ -20,7 +20,8 @@ def cell(params: Params, step_s: float, noise: float = 0.01, base_s: float = 0.1
         return Interval(value * (1 - noise), value, value * (1 + noise))
 
     known = {
-        "steps": 120, "settled": True, "seconds": 40.0, "step_time_s": step_s, "step_time_mean_s": about(step_s),
+        "runs": 1, "steps": 120, "settled": True, "seconds": 40.0,
+        "step_time_s": step_s, "step_time_mean_s": about(step_s),
         "throughput": about(32 / step_s), "throughput_unit": "samples", "data_wait_share": 0.34, "gpu_idle_share": 0.44,
         "peak_memory_bytes": 9 * GIB, "memory_bytes": 32 * GIB, "peak_host_memory_bytes": 3 * GIB, "usd": 0.03,
         "usd_per_million": 3.97 * step_s / 0.176, "speedup": about(base_s / step_s), "folder": "cell-01",

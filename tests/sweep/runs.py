@@ -53,13 +53,15 @@ class Actor:
     clock: Clock
     until: float
     was_ended: bool = False
+    was_asked: bool = False
 
     def ended(self) -> Ended | None:
-        if self.was_ended:
+        if self.was_ended or self.was_asked:
             return Ended(signal=signal.SIGTERM)
         return self.acts.ended if self.clock.now >= self.until else None
 
-    def ask_to_end(self) -> None: ...
+    def ask_to_end(self) -> None:
+        self.was_asked = True
 
     def end(self) -> None:
         self.was_ended = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,7 +16,7 @@ if sys.platform != "linux":
 from whyidle.sweep import executor
 from whyidle.sweep.executor import Local, Task, watched
 from whyidle.sweep.output import MOST_BYTES
-from whyidle.sweep.processes import members
+from whyidle.sweep.processes import MARK, kill_all, left_behind, members
 
 STUBBORN = """
 import signal, subprocess, sys, time
@@ -90,3 +92,20 @@ def test_the_command() -> None:
     )
     told = "run -o d --quiet --no-verdict --no-trace --set loader:num_workers=4 -- python3 a.py"
     assert command[command.index("run") :] == told.split()
+
+
+def test_what_a_killed_sweep_left_behind(tmp_path: Path) -> None:
+    marked = {**os.environ, MARK: str(tmp_path / "cell-01-x=1")}
+    with subprocess.Popen(["sleep", "600"], env=marked) as process:
+        until(lambda: left_behind(tmp_path) == {process.pid})
+        assert not left_behind(tmp_path / "cell")
+        kill_all(lambda: left_behind(tmp_path))
+        assert process.wait(10) == -9
+    assert not left_behind(tmp_path)
+
+
+def test_a_cell_whose_sweep_is_gone_does_not_begin(tmp_path: Path) -> None:
+    command = watched(Task(("touch", str(tmp_path / "ran")), tmp_path / "cell"))
+    command[command.index(str(os.getpid()))] = "1"
+    assert subprocess.run(command, check=False).returncode == 143
+    assert not (tmp_path / "ran").exists()

@@ -93,6 +93,9 @@ def test_nothing_to_recommend() -> None:
 def test_the_only_one() -> None:
     cells = [cell(100, num_workers="0"), Cell({"num_workers": "2"}, "failed")]
     assert recommend(cells, [WORKERS])[1] == "num_workers=0 is the only one that gave a throughput."
+    assert recommend(cells[:1], [WORKERS]) == ({"num_workers": "0"}, "num_workers=0 is the only one that was run.")
+    nothing = (None, "Nothing to compare num_workers=0 with: no other cell was run.")
+    assert recommend(cells[:1], [WORKERS], is_over=False) == nothing
 
 
 @given(st.lists(st.tuples(st.integers(0, 64), st.floats(1, 1e6), st.floats(0, 0.5)), min_size=1, max_size=12))
@@ -112,3 +115,14 @@ def test_what_is_hardly_known(throughput: Interval | None) -> None:
     one = Cell({"num_workers": "0"}, "ok", throughput=throughput)
     cells = [one, cell(200, num_workers="4")]
     assert recommend(cells, [WORKERS])[0] == {"num_workers": "4"}
+
+
+def test_what_did_not_run_as_asked_is_not_taken() -> None:
+    cells = by_workers(w0=100.0, w4=300.0, w8=400.0)
+    workers, eight, four = parameter("num_workers", "0", "4", "8"), {"num_workers": "8"}, {"num_workers": "4"}
+    assert recommend(cells, [workers], [eight])[0] == four
+    taken, why = recommend(cells, [workers], [eight, four])
+    text = "Nothing to recommend: only num_workers=0 ran with its values, the others did not get theirs."
+    assert (taken, why) == (None, text)
+    taken, why = recommend(cells, [workers], [cell.params for cell in cells])
+    assert (taken, why) == (None, "Nothing to recommend: no job got the values that it was to be tried with.")

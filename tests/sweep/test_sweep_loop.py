@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.sweep.runs import Acts, sweeping
+from whyidle.errors import WhyIdleError
 from whyidle.launch.process import Ended
 from whyidle.model.trial import Sweep
 from whyidle.sweep.budget import Budget
@@ -87,6 +90,35 @@ def test_money_is_never_overspent(tmp_path: Path) -> None:
     assert found.cells[0].usd_per_million == pytest.approx(1e6 * 0.01 / 320, rel=1e-3)
 
 
+def test_a_budget_ends_all_that_run_at_once(tmp_path: Path) -> None:
+    """One that is asked to end with another, and has, is no failure."""
+    budget = Budget(max_usd=0.40)
+    sweep, stage = sweeping(tmp_path / "s", {"0": SLOW, "1": QUICK}, slots=2, budget=budget, price=36.0)
+    found = sweep.run()
+    assert statuses(found) == {"0": "ok", "1": "ok"}
+    assert all(one.was_asked for one in stage.on_stage)
+    assert all("used up" in cell.why for cell in found.cells)
+    assert found.usd is not None
+    assert found.usd <= 0.40
+
+
+def test_what_a_killed_sweep_has_cost_is_known(tmp_path: Path) -> None:
+    sweep, stage = sweeping(tmp_path / "s", {"0": QUICK}, price=36.0)
+    written = []
+
+    def rest(seconds: float) -> None:
+        stage.clock.rest(seconds)
+        if stage.clock.now > 1010:
+            written.append(json.loads((tmp_path / "s" / "cell-01-x=0" / "cell.json").read_text("utf-8")))
+            raise Pressed
+
+    sweep.rest = rest
+    with pytest.raises(Pressed):
+        sweep.run()
+    assert written[0]["status"] == "interrupted"
+    assert written[0]["seconds"] == pytest.approx(10, abs=2.5)
+
+
 def test_a_number_of_cells(tmp_path: Path) -> None:
     plays = {str(x): Acts(lasts_s=1) for x in range(4)}
     sweep, stage = sweeping(tmp_path / "s", plays, budget=Budget(max_cells=2))
@@ -147,3 +179,20 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
     third, stage = sweeping(tmp_path / "s", plays)
     assert statuses(third.run()) == dict.fromkeys("012", "ok")
     assert stage.started == []
+
+
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that cannot be recorded would run to its limit for nothing."""
+    sweep, stage = sweeping(tmp_path / "s", {"0": QUICK})
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=200_000))
+    with pytest.raises(WhyIdleError, match=r"195 KiB are free at .*: too little to record a job"):
+        sweep.run()
+    assert not stage.started
+
+
+def test_a_folder_that_somebody_removes(tmp_path: Path) -> None:
+    sweep, _ = sweeping(tmp_path / "s", {"0": QUICK})
+    shutil.rmtree(tmp_path / "s")
+    with pytest.raises(WhyIdleError, match="cannot write to"):
+        sweep.run()
+    sweep.folder.close()

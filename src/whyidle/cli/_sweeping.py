@@ -35,8 +35,9 @@ from whyidle.sweep.loop import Sweeping, planned, task_of, trials_in
 from whyidle.sweep.parameters import Parameter, applied, parse
 from whyidle.sweep.plan import Limits, Plan, going_on
 from whyidle.sweep.processes import kill_all, left_behind
-from whyidle.sweep.strategies import Strategy, fitting, strategy, usual
+from whyidle.sweep.strategies import Search, Strategy, fitting, strategy, usual
 
+MOST_LISTED = 100  # cells of --dry-run
 FORMATS = ("terminal", "json")
 
 
@@ -191,14 +192,16 @@ def _list(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> int:
     """Say what would be run."""
     plan, lines = prepared.plan, []
     left = planned(prepared.strategy, cells(done, prepared.rate))
-    for params in left:
+    for params in left[:MOST_LISTED]:
         job = applied(prepared.parameters, params, plan.command)
         task = task_of(job, Path("CELL"), prepared.looks)
         variables = [f"{name}={shlex.quote(value)}" for name, value in task.environment.items()]
         lines += [f"  {named(params)}", f"    {' '.join([*variables, shlex.join(_as_typed(watched(task)))])}"]
+    lines += ["  and so on."] if len(left) > MOST_LISTED else []
     jobs, most = _most(prepared, done)
     repeats = f", each cell {plan.repeats} times" if plan.repeats > 1 else ""
-    later = "; which come next depends on what these give" if jobs > len(left) * plan.repeats else ""
+    searches = bool(left) and isinstance(prepared.strategy, Search)
+    later = "; which comes next depends on what this one gives" if searches else ""
     lines.append(f"  {plural(jobs, 'job')} at most{repeats}{later}.")
     lines += [f"  {parameter.name}: {parameter.said}." for parameter in prepared.parameters if parameter.said]
     limit = duration(plan.limits.cell_time_s)

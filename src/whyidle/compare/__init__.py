@@ -13,9 +13,11 @@ from whyidle.compare.arms import Evidence, Repeat, arm_of, middle, repeat_of
 from whyidle.compare.learning import learning
 from whyidle.compare.verdict import Judged, judged
 from whyidle.compare.window import same_steps
+from whyidle.compare.work import SAME_WORK, common_work
 from whyidle.errors import WhyIdleError
 from whyidle.model.comparison import Comparison, Confounder, Learning, Verdict
 from whyidle.read import Progress
+from whyidle.watched import end
 
 __all__ = ["Evidence", "compare"]
 
@@ -47,14 +49,17 @@ def compare(
         WhyIdleError: when there is nothing to read, or the numbers cannot be.
     """
     check(price=price, gpus=gpus, units=units)
-    work = units if isinstance(units, tuple) else (units, units)
-    one = [repeat_of(evidence, work[0], progress, predict=True) for evidence in _repeats(before)]
-    other = [repeat_of(evidence, work[1], progress, predict=False) for evidence in _repeats(after)]
+    counted = units if isinstance(units, tuple) else (units, units)
+    one = [repeat_of(evidence, counted[0], progress, predict=True) for evidence in _repeats(before)]
+    other = [repeat_of(evidence, counted[1], progress, predict=False) for evidence in _repeats(after)]
     _check_ranks(one, other)
     one, other = same_steps(one, other)
     had, has = middle(one), middle(other)
     found = confounders.between(had, has)
     changed = {each.name for each in found if each.weight == "noted"}
+    work = common_work(one, other)
+    if not isinstance(work, str) and abs(work[1] - 1) > SAME_WORK:
+        changed.add("batch_size")
     by_pace = judged(one, other)
     blocks = [] if force else [each for each in found if each.weight == "blocks"]
     verdict, message = _held_against(by_pace, blocks)
@@ -157,6 +162,8 @@ def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str
         }
         if apart:
             yield f"the repeats of {side} are not of the same job: {', '.join(sorted(apart))} differ."
+        told = [warning for one in repeats for warning in (*one.report.warnings, *end(one.run))]
+        yield from (f"{side}: {warning}" for warning in dict.fromkeys(told))
 
 
 def _real(path: str) -> str:

@@ -9,10 +9,11 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from whyidle.compare.pace import Pace, pace_of
+from whyidle.compare.pace import PRINTED_BY, Pace, pace_of
 from whyidle.fetch import brought
 from whyidle.judge import judge, measured_of
 from whyidle.measure import Measured
+from whyidle.measure.loss import beside
 from whyidle.model.arithmetic import usd_per_million_tokens
 from whyidle.model.comparison import Arm
 from whyidle.model.evidence import Floats64, Run
@@ -55,7 +56,7 @@ class Repeat:
     @property
     def samples_per_step(self) -> float | None:
         """Return samples that all ranks take in a step: as they were counted, else as the loader was set."""
-        if counted := self._counted("samples"):
+        if counted := self._counted("samples") or self.printed_per_step("samples_per_s"):
             return counted
         summary, settings = self.report.summary, self.report.run.settings
         batch, batches = settings.get("batch_size"), summary.batches_per_step
@@ -66,7 +67,21 @@ class Repeat:
     @property
     def tokens_per_step(self) -> float | None:
         """Return tokens that all ranks take in a step."""
-        return self._counted("tokens")
+        return self._counted("tokens") or self.printed_per_step("tokens_per_s")
+
+    def printed_per_step(self, rate: str) -> float | None:
+        """Return how much a step does, in the median, by the rate that a trainer printed beside its time.
+
+        The rate is taken as that of all ranks.
+        """
+        logs = [{series.name: series for series in curve.series} for curve in self.run.curves if curve.step_log]
+        both = [(log["step_time_s"], log[rate]) for log in logs if {"step_time_s", rate} <= log.keys()]
+        if not both or self.pace is None or self.pace.source != PRINTED_BY or self.pace.per != "step":
+            return None
+        times, rates = both[0]
+        work = times.value * beside(rates, times)
+        work = work[np.isfinite(work) & (work > 0)]
+        return float(np.median(work)) if len(work) else None
 
     def _counted(self, unit: Literal["samples", "tokens"]) -> float | None:
         per_s, step_s = self.report.per_second(unit), self.report.summary.step_time_mean_s

@@ -12,6 +12,7 @@ from whyidle._version import __version__
 from whyidle.compare.arms import Repeat, repeat_of
 from whyidle.compare.confounders import settings_of
 from whyidle.compare.setup import differences
+from whyidle.curves import long_enough
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Value
 from whyidle.model.gate import Baseline
@@ -60,7 +61,9 @@ def baseline_of(one: Repeat, made: str = "") -> Baseline:
     if one.doubt:
         raise WhyIdleError(f"{one.paths[0]} cannot be believed: {one.doubt}", "record the run again")
     settings = settings_of(one)
+    few = info.only_curves and not long_enough(summary, one.measured.curves)
     steps = tuple(map(float, one.steady[:MOST_STEPS]))
+    numbers = () if one.pace is None or one.pace.number is None else one.pace.number[one.pace.dropped :]
     return Baseline(
         made=made,
         whyidle=__version__,
@@ -77,11 +80,12 @@ def baseline_of(one: Repeat, made: str = "") -> Baseline:
         per="step" if one.pace is None else one.pace.per,
         warm_up=0 if one.pace is None else one.pace.dropped,
         step_seconds=(steps,) if steps else (),
+        step_numbers=(tuple(map(int, numbers[:MOST_STEPS])),) if steps and len(numbers) else (),
         step_time_s=median(steps) if steps else None,
         step_time_mean_s=fmean(steps) if steps else None,
         samples_per_s=one.report.per_second("samples"),
         tokens_per_s=one.report.per_second("tokens"),
-        gpu_idle_share=summary.paid_idle_share,
+        gpu_idle_share=None if few else summary.paid_idle_share,
         data_wait_share=summary.data_wait_share,
         peak_memory_bytes=int(m.number("peak_memory_bytes")) if "peak_memory_bytes" in m else None,
     )
@@ -129,6 +133,9 @@ def _joined(kept: Sequence[Baseline]) -> Baseline:
         samples_per_step=mean("samples_per_step"),
         warm_up=max(one.warm_up for one in kept),
         step_seconds=tuple(steps for one in kept for steps in one.step_seconds),
+        step_numbers=tuple(of for one in kept for of in one.step_numbers)
+        if all(one.step_numbers for one in kept)
+        else (),
         step_time_s=mean("step_time_s"),
         step_time_mean_s=mean("step_time_mean_s"),
         samples_per_s=mean("samples_per_s"),

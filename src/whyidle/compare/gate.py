@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
 
-from whyidle.compare.bootstrap import LEAST, ratio_of_means, ratio_of_medians
+from whyidle.compare.bootstrap import LEAST, ratio_of_means, ratio_of_medians, ratio_of_paired_means, vary_together
 from whyidle.compare.setup import differences
 from whyidle.compare.starts import over_starts
+from whyidle.compare.window import ENOUGH
 from whyidle.errors import WhyIdleError
 from whyidle.model.comparison import Interval
 from whyidle.model.evidence import Floats64
@@ -27,6 +30,7 @@ WITHIN: Final = (
     "the interval knows how steps vary within a run, not how one start of the job differs from the next: "
     "`whyidle baseline save RUN --repeat RUN --repeat RUN` does"
 )
+APART: Final = "the baseline and the run hold other steps of their runs: a schedule may give these other work"
 NOTHING: Final = 0.0005  # a change that rounds to 0.0%
 SAME: Final = "no change"
 FEW: Final = 20  # steps: of fewer nobody can say how many it takes (judgement)
@@ -59,6 +63,9 @@ def gate(run: Baseline, limits: Limits, baseline: Baseline | None = None, *, for
         raise WhyIdleError(f"the baseline is of another setup: {'; '.join(blocks)}", f"{SAVE}; or --force")
     checks = (*_relative(run, limits, baseline), *_absolute(run, limits))
     warnings = list(_unseen(run, limits, baseline))
+    of_steps = any(check.limit in OF_STEPS and check.measured is not None for check in checks)
+    if of_steps and _sides(baseline, run).apart:
+        warnings.append(APART)
     once = max(len(one.step_seconds) for one in (baseline, run)) == 1
     if once and any(check.outcome == "fail" and check.limit in OF_STEPS for check in checks):
         warnings.append(WITHIN)
@@ -83,7 +90,7 @@ def _relative(run: Baseline, limits: Limits, baseline: Baseline) -> Iterator[Che
 
 def _absolute(run: Baseline, limits: Limits) -> Iterator[Check]:
     for name, allowed, share, how in (
-        ("idle", limits.idle, run.gpu_idle_share, TRACED),
+        ("idle", limits.idle, run.gpu_idle_share, f"{TRACED}; or as a curve: `nvidia-smi dmon -o DT > gpu.txt`"),
         ("data_wait", limits.data_wait, run.data_wait_share, RECORD),
     ):
         if allowed is None:
@@ -100,31 +107,64 @@ def _missing(name: str, allowed: float, how: str, *, in_baseline: bool = False) 
     return Check(name, allowed, "cannot tell", None, said, how)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sides:
+    """The steps of each start, of the baseline and of the run."""
+
+    before: list[Floats64]
+    after: list[Floats64]
+    paired: bool = False  # one start each, whose steps have the same numbers
+    apart: bool = False  # they hold other steps of their runs
+
+    @property
+    def starts(self) -> list[int]:
+        return [len(self.before), len(self.after)]
+
+    @property
+    def steps(self) -> list[int]:
+        return [sum(map(len, side)) for side in (self.before, self.after)]
+
+
+def _sides(baseline: Baseline, run: Baseline) -> _Sides:
+    """Return the steps that all starts have, where their numbers are known; else all.
+
+    A schedule gives each step its own work: sequences grow, checkpoints come every so many steps.
+    """
+    seconds = [np.array(steps) for steps in (*baseline.step_seconds, *run.step_seconds)]
+    numbers = [np.array(steps) for steps in (*baseline.step_numbers, *run.step_numbers)]
+    starts = len(baseline.step_seconds)
+    if len(numbers) == len(seconds) and baseline.steps_from == run.steps_from:
+        common = reduce(np.intersect1d, numbers)
+        if len(common) >= max(ENOUGH * min(map(len, numbers)), LEAST):
+            seconds = [steps[np.isin(of, common)] for steps, of in zip(seconds, numbers, strict=True)]
+            return _Sides(seconds[:starts], seconds[starts:], paired=len(seconds) == 2)
+        return _Sides(seconds[:starts], seconds[starts:], apart=True)
+    return _Sides(seconds[:starts], seconds[starts:])
+
+
 def _step_time(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     name = "step_time_regression"
     if unlike := _unlike(name, allowed, run, baseline):
         return unlike
-    before, after = _series(baseline), _series(run)
-    ratio = over_starts(
-        ratio_of_medians(before, after), *([float(np.median(one)) for one in s] for s in (before, after))
-    )
+    sides = _sides(baseline, run)
+    medians = ([float(np.median(steps)) for steps in side] for side in (sides.before, sides.after))
+    ratio = over_starts(ratio_of_medians(sides.before, sides.after), *medians)
     slower = Interval(1 / ratio.high - 1, 1 / ratio.likely - 1, 1 / ratio.low - 1 if ratio.low else math.inf)
-    return _judged(name, allowed, slower, ("slower", "faster"), baseline, run)
+    return _judged(name, allowed, slower, ("slower", "faster"), sides)
 
 
 def _throughput(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     name = "throughput_loss"
     if unlike := _unlike(name, allowed, run, baseline):
         return unlike
-    before, after = _series(baseline), _series(run)
-    means = ([float(steps.mean()) for steps in side] for side in (before, after))
-    ratio = over_starts(ratio_of_means(before, after), *means)
+    sides = _sides(baseline, run)
+    if sides.paired and vary_together(sides.before[0], sides.after[0]):
+        ratio = ratio_of_paired_means(sides.before[0], sides.after[0])
+    else:
+        means = ([float(steps.mean()) for steps in side] for side in (sides.before, sides.after))
+        ratio = over_starts(ratio_of_means(sides.before, sides.after), *means)
     lost = Interval(1 - ratio.high, 1 - ratio.likely, 1 - ratio.low)
-    return _judged(name, allowed, lost, ("less", "more"), baseline, run)
-
-
-def _series(one: Baseline) -> list[Floats64]:
-    return [np.array(steps) for steps in one.step_seconds]
+    return _judged(name, allowed, lost, ("less", "more"), sides)
 
 
 def _unlike(name: str, allowed: float, run: Baseline, baseline: Baseline) -> Check | None:
@@ -137,14 +177,12 @@ def _unlike(name: str, allowed: float, run: Baseline, baseline: Baseline) -> Che
     return None
 
 
-def _judged(
-    name: str, allowed: float, worse: Interval, words: tuple[str, str], baseline: Baseline, run: Baseline
-) -> Check:
+def _judged(name: str, allowed: float, worse: Interval, words: tuple[str, str], sides: _Sides) -> Check:
     """Return the check of a change; `words` name one for the worse and one for the better."""
     outcome = verdict(worse, allowed)
     said = _change(worse, words)
     said += " from the baseline" if said.startswith(SAME) else " than the baseline"
-    hint = _more(worse, allowed, baseline, run) if outcome == "cannot tell" else ""
+    hint = _more(worse, allowed, sides) if outcome == "cannot tell" else ""
     return Check(name, allowed, outcome, worse, said, hint)
 
 
@@ -156,19 +194,18 @@ def verdict(worse: Interval, allowed: float) -> Outcome:
     return "pass" if worse.high <= allowed or (sure and worse.likely <= allowed) else "cannot tell"
 
 
-def _more(worse: Interval, allowed: float, baseline: Baseline, run: Baseline) -> str:
+def _more(worse: Interval, allowed: float, sides: _Sides) -> str:
     """Say what it takes: with four times as many steps an interval becomes half as wide."""
-    steps = [baseline.steps, run.steps]
+    steps = sides.steps
     had = f"here are {steps[0]:,} in the baseline and {steps[1]:,} in the run"
     half = (worse.high - worse.low) / 2
     aim = max(allowed, worse.likely)  # so that it excludes no change, or so that it is no wider than the limit
     if allowed <= 0:
         return f"a limit of 0% is kept only by what is surely no worse: {had}"
-    if min(len(one) for side in (baseline, run) for one in side.step_seconds) < LEAST or not math.isfinite(half):
+    if min(map(len, (*sides.before, *sides.after))) < LEAST or not math.isfinite(half):
         return f"too few steps, or too unlike each other, to say how many it takes: {had}"
-    starts = [len(side.step_seconds) for side in (baseline, run)]
-    if max(starts) > 1:
-        return f"so few starts of the job ({starts[0]} and {starts[1]}) do not tell it: {REPEAT}"
+    if max(sides.starts) > 1:
+        return f"so few starts of the job ({sides.starts[0]} and {sides.starts[1]}) do not tell it: {REPEAT}"
     each = 2 / sum(1 / count for count in steps) * (half / aim) ** 2
     return f"it takes about {math.ceil(max(each, min(steps) + 1, FEW)):,} steps in each: {had}"
 

@@ -32,7 +32,8 @@ class Shares:
 def shares(measured: Measured, gpus: int) -> Shares:
     """Return what a run on so many GPUs spends on communication, on waiting for late ranks, and on waiting for data.
 
-    One GPU has nobody to talk to. Where the same ranks are late in every step all others wait for them: what those
+    One GPU has nobody to talk to. Of ranks that were not traced nobody knows whether the others talk or wait for them:
+    then neither is told. Where the same ranks are late in every step all others wait for them: what those
     late ones spend in collectives is communication alone, and what they wait for data all wait for. Else it is somebody
     else each time, and the mean over ranks tells.
     """
@@ -40,7 +41,8 @@ def shares(measured: Measured, gpus: int) -> Shares:
     data = _data(m)
     if gpus == 1:
         return Shares(0.0, 0.0, data)
-    if "collective_exposed_share" not in m or "collective_wait_share" not in m:
+    traced = max(len(measured.analyses), len(measured.devices))
+    if traced < gpus or "collective_exposed_share" not in m or "collective_wait_share" not in m:
         return Shares(input=data)
     late = members(str(m.one("late_ranks").value)) if "late_ranks" in m else frozenset()
     if not late:

@@ -23,6 +23,7 @@ from whyidle.model.intervals import EMPTY
 
 NS: Final = 1e9
 Unit: TypeAlias = Literal["step", "token", "sample"]
+PRINTED_BY: Final = "trainer log"
 PRINTED: Final[tuple[tuple[str, Unit], ...]] = (
     ("step_time_s", "step"),
     ("tokens_per_s", "token"),
@@ -124,4 +125,4 @@ def _column(curve: Curve, series: Series, per: Unit) -> Pace:
     number = unrolled(step) if np.isfinite(step).all() else EMPTY
     if not len(number) or np.any(np.diff(number) <= 0):
         number = np.arange(1, len(value) + 1)
-    return Pace(value if per == "step" else 1 / value, "trainer log", per=per, number=number)
+    return Pace(value if per == "step" else 1 / value, PRINTED_BY, per=per, number=number)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from whyidle.compare.arms import Repeat
+from whyidle.compare.confounders import ABSENT
 from whyidle.compare.verdict import Judged
 from whyidle.judge import judge
 from whyidle.model.comparison import Confounder, Promise
@@ -21,7 +22,8 @@ def kept(before: Repeat, after: Repeat, differs: Sequence[Confounder], found: Ju
     """Return what was predicted of each finding of BEFORE, and of those together that were made.
 
     A range of a prediction holds the measured speedup with 80%, the measured range the true one with 95%: they agree
-    where they meet. What was made together with others has no measured value of its own.
+    where they meet. A measured range that holds 1 as well shows nothing. What was made together with others has no
+    measured value of its own.
     """
     changed = [each for each in differs if each.weight == "noted"]
     asked = [(finding, _fix(finding, changed)) for finding in before.report.findings if finding.fixes]
@@ -29,7 +31,9 @@ def kept(before: Repeat, after: Repeat, differs: Sequence[Confounder], found: Ju
     made = list(dict.fromkeys(rule for rule, _, is_made, _ in seen if is_made))
     promises = [
         _scored(
-            Promise(rule, fix.title, is_made, None, None, None, why), fix.predicted, found if made == [rule] else None
+            Promise(rule, fix.title, is_made, None, None, None, why, _beside(fix, changed) if made == [rule] else ()),
+            fix.predicted,
+            found if made == [rule] else None,
         )
         for rule, fix, is_made, why in seen
     ]
@@ -57,6 +61,16 @@ def _followed(fix: Fix, changed: Sequence[Confounder]) -> list[str]:
     """Return the settings that were changed as a fix asks: to what it says, or a number in that direction."""
     asked = dict(SETTING.findall(fix.change))
     return [each.name for each in changed if each.name in asked and _towards(each, asked[each.name])]
+
+
+def _beside(fix: Fix, changed: Sequence[Confounder]) -> tuple[str, ...]:
+    """Return the settings that were changed besides a fix's own; what one of these brings along was not set before."""
+    own = dict(SETTING.findall(fix.change))
+    return tuple(
+        each.name
+        for each in changed
+        if each.name not in own and each.name != "command" and ABSENT not in (each.before, each.after)
+    )
 
 
 def _towards(changed: Confounder, asked: str) -> bool:
@@ -100,4 +114,6 @@ def _scored(promise: Promise, predicted: Predicted | None, found: Judged | None)
         )
     low, high = predicted.speedup.low, predicted.speedup.high
     meets = low <= found.throughput.high and found.throughput.low <= high
+    if meets and found.throughput.low <= 1:
+        return replace(promise, measured=found.throughput, why="measured too vaguely: it may have brought nothing")
     return replace(promise, measured=found.throughput, came_true=meets)

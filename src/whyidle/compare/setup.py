@@ -8,7 +8,9 @@ from typing import Final
 from whyidle.model.comparison import Confounder
 from whyidle.model.gate import Baseline
 
-SAME_WORK: Final = 0.02  # samples per step that differ by less are the same: the last batch of an epoch is smaller
+# Samples per step that differ by less may be the same job: batches of about as many tokens hold some more or fewer of
+# them. A batch that somebody changed, or gradients that are accumulated, are half as much again and more (judgement).
+SAME_WORK: Final = 0.1
 NAMED: Final = (
     ("batch_size", "batch size"),
     ("world_size", "number of ranks"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from whyidle.compare import bootstrap
 from whyidle.compare.arms import Repeat
+from whyidle.compare.starts import over_starts
 from whyidle.compare.student import NORMAL
 from whyidle.compare.work import RECORD, UNITS, common_work
 from whyidle.model.comparison import Interval, Per, Verdict
@@ -56,16 +57,23 @@ def judged(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged:
     sides = [[one.steady for one in side] for side in (before, after)]
     every = {one.pace.interval for one in (*before, *after) if one.pace is not None}
     # the median of steps is not that of means of ten
-    speedup = bootstrap.ratio_of_medians(*sides) if len(every) == 1 else None
+    speedup = _over_starts(bootstrap.ratio_of_medians(*sides), sides, np.median) if len(every) == 1 else None
     paired = _paired(before, after)
     ratio = bootstrap.ratio_of_paired_means(*paired) if paired else bootstrap.ratio_of_means(*sides)
-    throughput = _scaled(ratio, factor)
+    throughput = _scaled(_over_starts(ratio, sides, np.mean), factor)
     smallest = _called(bootstrap.smallest_detectable(throughput))
     verdict = _verdict(throughput)
     between = len(before) > 1 and len(after) > 1
     said = [_answer(verdict, throughput, per, smallest), *_counted(per, factor)]
     said += [_rests_on(before, after, between, " in pairs, as they vary together" if paired else "")]
     return Judged(verdict, " ".join(said), per, speedup, throughput, smallest, between)
+
+
+def _over_starts(
+    ratio: Interval, sides: Sequence[Sequence[Floats64]], statistic: Callable[[Floats64], np.floating]
+) -> Interval:
+    """Return the interval with what differs from start to start, where one side alone tells of that."""
+    return over_starts(ratio, *([float(statistic(run)) for run in side] for side in sides))
 
 
 def _verdict(ratio: Interval) -> Verdict:
@@ -167,7 +175,7 @@ def _rests_on(before: Sequence[Repeat], after: Sequence[Repeat], between: bool, 
     few = "So few do not show how much one depends on the next: the range supposes that it does not. "
     said = f"By {steps} {few if min(counts) < FEW else ''}"
     if max(len(before), len(after)) > 1:
-        return f"{said}Of one side there are no repeats: how much it differs from start to start is not known."
+        return f"{said}Of one side there are no repeats: it is taken to differ from start to start as the other does."
     return f"{said}Within these two runs only: how much a job differs from start to start is not known without repeats."
 
 

@@ -9,6 +9,7 @@ from whyidle.compare.arms import Repeat, middle
 from whyidle.model.comparison import Per
 
 SAME_WORK: Final = 0.02  # samples per step that differ by less are the same batch: the last of an epoch may be smaller
+PER_GPU: Final = "tokens_per_s_per_gpu"
 RECORD: Final = "record 20 steps or more, with prof.step() in each, or run both under `whyidle run`"
 UNITS: Final = "--units N says how many samples, tokens or iterations each recording holds (N,M where they differ)"
 
@@ -27,6 +28,7 @@ def common_work(before: Sequence[Repeat], after: Sequence[Repeat]) -> tuple[Per,
     counts: tuple[tuple[Per, float | None, float | None], ...] = (
         ("sample", one.samples_per_step, other.samples_per_step),
         ("token", one.tokens_per_step, other.tokens_per_step),
+        ("token", one.printed_per_step(PER_GPU), other.printed_per_step(PER_GPU)),
     )
     for per, had, has in counts:
         if had and has:

@@ -72,8 +72,9 @@ class Promise:
     )  # the change is seen in AFTER: its settings differ as it asks, or the finding is gone; None unknown
     predicted: Estimate | None  # speedup of the mean step; None where nothing was predicted
     measured: Interval | None  # the same
-    came_true: bool | None  # the measured interval meets the predicted one; None where that cannot be said
+    came_true: bool | None  # a gain was measured, and its interval meets the predicted one; None: cannot be said
     why: str = ""
+    beside: tuple[str, ...] = ()  # settings that were changed as well, and may have their part in what was measured
 
 
 @dataclass(frozen=True, slots=True)

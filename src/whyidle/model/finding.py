@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from whyidle.model.detail import Detail
-from whyidle.model.hardware import ListPrice, list_price
+from whyidle.model.hardware import ListPrice, one_price
 
 if TYPE_CHECKING:  # which needs numpy; `whyidle run` does without until the job has ended
     from whyidle.model.evidence import Ignored, Value
@@ -447,8 +447,7 @@ class Report:
     @property
     def list_price(self) -> ListPrice | None:
         """Return the one list price that holds for every GPU seen; None without one."""
-        prices = set() if self.gpu_is_split else {list_price(gpu.name) for gpu in self.run.gpus}
-        return prices.pop() if len(prices) == 1 else None
+        return None if self.gpu_is_split else one_price(gpu.name for gpu in self.run.gpus)
 
     def per_second(self, unit: Literal["samples", "tokens"]) -> float | None:
         """Return what the whole job gets through: ranks that were not recorded are taken to be like the others.

@@ -38,6 +38,7 @@ class Baseline:
     warm_up: int = 0  # steps that were dropped before those below
     # Of each start of the job, of each step in order: how sure a ratio of two runs is comes from these.
     step_seconds: tuple[tuple[float, ...], ...] = ()
+    step_numbers: tuple[tuple[int, ...], ...] = ()  # in the run, of each of these steps; none where they are not known
     step_time_s: float | None = None  # median of them, of several starts the mean of their medians
     step_time_mean_s: float | None = None
     samples_per_s: float | None = None  # of the whole run, all ranks together

@@ -9,6 +9,7 @@ cards of the same GPU and memory that differ only in their socket (PCIe, SXM) sh
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -73,6 +74,12 @@ _TABLE: tuple[tuple[re.Pattern[str], ListPrice | None], ...] = (
 )
 
 PRICED_GPUS: tuple[str, ...] = tuple(price.gpu for _, price in _TABLE if price is not None)
+
+
+def one_price(gpus: Iterable[str]) -> ListPrice | None:
+    """Return the one list price that holds for all these GPUs; None without one."""
+    prices = {list_price(gpu) for gpu in gpus}
+    return prices.pop() if len(prices) == 1 else None
 
 
 def list_price(gpu: str) -> ListPrice | None:

@@ -46,6 +46,8 @@ class Point:
     seconds: float = 0.0  # that these took
     first_batch_s: float | None = None  # from the making of the loader
     fetch_s: tuple[float, ...] = ()  # that whoever makes a batch took for each; a part of them, over all of the time
+    receive_s: float | None = None  # for the training, of a batch that its workers have made
+    repeated: bool = False  # the data set is iterable, and its workers give the same batches
     cpu_s: float | None = None  # of all processes, for these batches
     run_delay_s: float | None = None  # for which whoever makes batches was ready to run and had no CPU
     memory_bytes: int | None = None  # of the largest worker; what it shares counts in parts

@@ -26,6 +26,7 @@ class Cell:
     status: Status
     folder: str = ""  # its run directory, below the sweep's
     why: str = ""  # of what it failed, or why it ended
+    runs: int = 0  # of the job that are in its numbers
     steps: int = 0  # that count, after the warm-up
     settled: bool = False  # the interval of the mean step is below the bound that was asked for
     seconds: float = 0.0  # that the cell took, wall

@@ -26,6 +26,9 @@ _Seconds = Annotated[float, msgspec.Meta(ge=1e-12, le=1e7)]  # of a token it may
 
 _Steps = Annotated[tuple[_Seconds, ...], msgspec.Meta(min_length=1, max_length=MOST_STEPS)]
 
+_Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+_Numbers = Annotated[tuple[_Number, ...], msgspec.Meta(min_length=1, max_length=MOST_STEPS)]
+
 
 class _Gpus(msgspec.Struct):
     name: _Text
@@ -48,6 +51,7 @@ class _Kept(msgspec.Struct):
     per: Literal["step", "sample", "token"] = "step"
     warm_up: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
     step_seconds: Annotated[tuple[_Steps, ...], msgspec.Meta(max_length=MOST_STARTS)] = ()
+    step_numbers: Annotated[tuple[_Numbers, ...], msgspec.Meta(max_length=MOST_STARTS)] = ()
     step_time_s: _Seconds | None = None
     step_time_mean_s: _Seconds | None = None
     samples_per_s: _Positive | None = None
@@ -85,5 +89,7 @@ def read_baseline(path: Path) -> Baseline:
         kept = msgspec.json.decode(file.baseline, type=_Kept)
     except WRONG as error:
         raise WhyIdleError(f"the baseline {path} is damaged: {error}", SAVE) from None
+    if kept.step_numbers and list(map(len, kept.step_numbers)) != list(map(len, kept.step_seconds)):
+        raise WhyIdleError(f"the baseline {path} is damaged: not every step has a number", SAVE)
     values = {name: getattr(kept, name) for name in kept.__struct_fields__}
     return Baseline(**values | {"gpus": tuple(GpuCount(gpu.name, gpu.count) for gpu in kept.gpus)})

@@ -40,6 +40,8 @@ class _Point(msgspec.Struct):
     seconds: Float = 0.0
     first_batch_s: Float | None = None
     fetch_s: list[Float] = []
+    receive_s: Float | None = None
+    repeated: bool = False
     cpu_s: Float | None = None
     run_delay_s: Float | None = None
     memory_bytes: Int | None = None

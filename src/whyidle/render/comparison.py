@@ -205,10 +205,13 @@ def _promise(promise: Promise) -> str:
     rules = promise.rule.split(" + ")
     more = f" and {len(rules) - NAMED} more" if len(rules) > NAMED else ""
     said = f"{' + '.join(rules[:NAMED])}{more}, {_worth(promise)}"
-    if promise.came_true is not None and promise.measured is not None:
-        return (
-            f"{said}: {'came true' if promise.came_true else 'did not come true'}, measured {_ratio(promise.measured)}."
-        )
+    if promise.measured is not None and promise.predicted is not None and promise.came_true is not None:
+        brought_more = promise.measured.low > promise.predicted.high
+        came = "came true" if promise.came_true else "brought more" if brought_more else "did not come true"
+        others = f", with {', '.join(promise.beside[:NAMED])} changed as well" if promise.beside else ""
+        return f"{said}: {came}, measured {_ratio(promise.measured)}{others}."
+    if promise.measured is not None:
+        return f"{said}: made, measured {_ratio(promise.measured)}{f' ({promise.why})' if promise.why else ''}."
     return f"{said}: made{f' ({promise.why})' if promise.why else ''}."
 
 

@@ -28,7 +28,7 @@ TITLES: Final[Mapping[str, str]] = {
 }
 STYLES: Final[Mapping[Outcome, str]] = {"pass": "green", "fail": "bold red", "cannot tell": "yellow"}
 NOTHING: Final = "nothing was measured"
-LONG: Final = "step_seconds"  # what nobody reads in a report
+LONG: Final = frozenset(("step_seconds", "step_numbers"))  # what nobody reads in a report
 
 
 def renders(format: str) -> Callable[[Gate, Look], str]:  # noqa: A002 - the word of the command line
@@ -118,8 +118,9 @@ def _lines(gate: Gate, width: int) -> Iterator[Text]:
         yield from hang(head.append(f"{TITLES[check.limit]:<13}", "none"), Text(clean(_said(check))), width)
     yield Text()
     if gate.baseline is not None:
-        made = f"of {clean(gate.baseline.made)[:10]}, " if gate.baseline.made else ""
-        yield from hang(Text("  baseline: "), Text(made + " · ".join(_about(gate.baseline))), width)
+        made = [f"of {clean(gate.baseline.made)[:10]}"] if gate.baseline.made else []
+        about = [" · ".join(_about(gate.baseline)) or "what it ran on was not recorded"]
+        yield from hang(Text("  baseline: "), Text(", ".join(made + about)), width)
         was = " · ".join(_numbers(gate.baseline)) or NOTHING
         yield from hang(Text("  was: "), Text(was), width)
     numbers = " · ".join(_numbers(gate.run)) or NOTHING
@@ -183,7 +184,7 @@ def _numbers(one: Baseline) -> Iterator[str]:
 
 
 def _without_steps(one: Baseline) -> dict[str, object]:
-    told = {each.name: getattr(one, each.name) for each in fields(one) if each.name != LONG}
+    told = {each.name: getattr(one, each.name) for each in fields(one) if each.name not in LONG}
     return told | {"steps": one.steps, "starts": len(one.step_seconds)}
 
 

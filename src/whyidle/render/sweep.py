@@ -172,7 +172,9 @@ def _end(sweep: Sweep) -> str:
     said = f"{plural(ran, 'cell')} in {duration(seconds)}"
     if sweep.usd is not None and sweep.usd_per_gpu_hour is not None:
         said += f", {money(sweep.usd)} at {money(sweep.usd_per_gpu_hour)} per GPU-hour ({clean(sweep.price_source)})"
-    return f"{said}. Evidence: {clean(sweep.folder)}"
+    once = any(cell.runs == 1 for cell in sweep.cells)
+    within = " ± is within one run of a job, --repeats 3 adds what differs between runs." if once else ""
+    return f"{said}.{within} Evidence: {clean(sweep.folder)}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -100,6 +100,7 @@ def _cell(group: Sequence[Trial], unit: Unit, base: Sequence[Trial], rate: Rate)
         status=told.outcome.status,
         folder=told.folder,
         why=told.outcome.why,
+        runs=len(usable),
         steps=sum(len(one.seconds) for one in usable),
         settled=bool(usable) and all(one.outcome.settled for one in usable),
         seconds=sum(one.outcome.seconds for one in group),

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from whyidle._version import __version__
 from whyidle.errors import WhyIdleError
 from whyidle.model.trial import Params, Status
 from whyidle.render.json import SCHEMA_VERSION, dumps
+from whyidle.render.words import size
 from whyidle.sweep.plan import Plan
 
 HOME: Final = "whyidle-sweeps"
@@ -29,6 +31,7 @@ OUTPUT: Final = "output.txt"
 REPORT: Final = "report.json"
 LOCK: Final = ".lock"
 _PARTIAL: Final = re.compile(r"\.partial-\d+$")
+LEAST_FREE_BYTES: Final = 64 << 20  # for a cell: what it records of each process, and prints
 LONGEST_NAME: Final = 100  # characters of a cell's folder that tell its values
 
 T = TypeVar("T")
@@ -113,6 +116,9 @@ class SweepFolder:
         there = self.outcomes()
         same = (name for name, told in there.items() if told.params == dict(params) and told.repeat == repeat)
         name = next(same, None) or _name(_number_of(params, there), params, repeat)
+        free = self._free_bytes()
+        if free < LEAST_FREE_BYTES:
+            raise WhyIdleError(f"{size(free)} are free at {self.path}: too little to record a job", "-o another folder")
         try:
             if (self.path / name).exists():  # it was interrupted, perhaps before it said what it is
                 self._set_aside(name)
@@ -129,6 +135,13 @@ class SweepFolder:
     def report(self, text: str) -> None:
         """Write the report beside its evidence."""
         _replace(self.path / REPORT, text)
+
+    def _free_bytes(self) -> int:
+        """Return how much can be written there."""
+        try:
+            return shutil.disk_usage(self.path).free
+        except OSError as error:
+            raise WhyIdleError(f"cannot write to {self.path}: {error.strerror}", "-o another folder") from None
 
     def _set_aside(self, name: str) -> None:
         number = 1

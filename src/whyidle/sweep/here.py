@@ -8,7 +8,7 @@ from typing import Final
 from whyidle.collect.asking import Asking
 from whyidle.collect.machine import machine
 from whyidle.collect.nvml import Gpus
-from whyidle.model.hardware import list_price
+from whyidle.model.hardware import one_price
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.strategies import Machine
 
@@ -44,8 +44,7 @@ def rate(price: float | None, source: str, names: list[str], per_cell: int | Non
     gpus = per_cell or len(names) or None
     if price is not None:
         return Rate(price, source, gpus)
-    prices = {list_price(name) for name in names}
-    listed = prices.pop() if len(prices) == 1 else None
+    listed = one_price(names)
     return Rate(gpus=gpus) if listed is None else Rate(listed.usd_per_gpu_hour, listed.source, gpus)
 
 

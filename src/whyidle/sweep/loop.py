@@ -23,8 +23,7 @@ from whyidle.sweep.reached import missed, remarks
 from whyidle.sweep.recommend import recommend
 from whyidle.sweep.recorded import recorded
 from whyidle.sweep.settle import Settling
-from whyidle.sweep.strategies import Strategy
-from whyidle.sweep.strategies.base import Search
+from whyidle.sweep.strategies import Search, Strategy
 
 POLL_S: Final = 0.2
 LOOK_EVERY_S: Final = 2.0
@@ -123,8 +122,8 @@ class Sweeping:
         """Return the cells with the one to take."""
         done = self.cells()
         unreached = list(missed([one for one in self.trials if one.outcome.status == "ok"], self.parameters))
-        recommended, why = recommend(done, self.parameters, [params for params, _ in unreached])
         left = [Cell(params, "not run", why=self.stopped) for params in planned(self.strategy, done)]
+        recommended, why = recommend(done, self.parameters, [params for params, _ in unreached], is_over=not left)
         return Sweep(
             command=self.plan.command,
             strategy=self.strategy.name,

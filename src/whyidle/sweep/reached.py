@@ -57,4 +57,7 @@ def _not_taken(name: str, trials: Sequence[Trial]) -> Iterator[tuple[Params, str
     is_fixed = len({asked for _, asked, _ in told}) > 1 and len({seen for _, _, seen in told}) == 1
     for one, asked, seen in told:
         if asked != seen and (is_fixed or setting == "num_workers"):
-            yield one.outcome.params, f"{name}={asked} did not reach the job: its DataLoader has {setting}={seen}."
+            yield (
+                one.outcome.params,
+                f"The value {name}={asked} did not reach the job: its DataLoader has {setting}={seen}.",
+            )

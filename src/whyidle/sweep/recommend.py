@@ -35,7 +35,7 @@ class Beside:
 
 
 def recommend(
-    cells: Sequence[Cell], parameters: Sequence[Parameter], unreached: Sequence[Params] = ()
+    cells: Sequence[Cell], parameters: Sequence[Parameter], unreached: Sequence[Params] = (), *, is_over: bool = True
 ) -> tuple[Params | None, str]:
     """Return the values to take, and why these and not the next; None and why not where no cell can be.
 
@@ -43,12 +43,20 @@ def recommend(
         cells: that are done.
         parameters: that were varied, with their values in the order given.
         unreached: cells whose job did not get its values: what they show is of others.
+        is_over: False where more cells were to be run.
     """
     measured = [
         cell for cell in cells if cell.status == "ok" and cell.throughput is not None and cell.throughput.likely > 0
     ]
     ok = [cell for cell in measured if cell.params not in unreached]
     fits = [cell for cell in ok if not is_full(cell)]
+    if len(cells) == 1 and ok and not is_over:
+        return None, f"Nothing to compare {named(ok[0].params)} with: no other cell was run."
+    if len(ok) == 1 and len(measured) > 1:
+        return (
+            None,
+            f"Nothing to recommend: only {named(ok[0].params)} ran with its values, the others did not get theirs.",
+        )
     if not fits:
         why = "no job got the values that it was to be tried with." if measured else "no cell gave a throughput."
         why = "every cell fills its GPU's memory to more than 90%." if ok else why
@@ -56,7 +64,7 @@ def recommend(
     order = {id(cell): cost(cell, parameters) for cell in fits}
     best = max(fits, key=_throughput)
     chosen = min((cell for cell in fits if beside(cell, best).is_as_good), key=lambda cell: order[id(cell)])
-    said = [_why(chosen, best, fits, order)]
+    said = [_why(chosen, best, fits, order, len(cells))]
     fuller = [cell for cell in ok if is_full(cell) and _throughput(cell) > _throughput(chosen)]
     if fuller:
         one = max(fuller, key=_throughput)
@@ -106,11 +114,11 @@ def named(params: Params) -> str:
     return " ".join(f"{name}={value}" for name, value in params.items())
 
 
-def _why(chosen: Cell, best: Cell, fits: Sequence[Cell], order: dict[int, _Key]) -> str:
+def _why(chosen: Cell, best: Cell, fits: Sequence[Cell], order: dict[int, _Key], tried: int) -> str:
     """Return one sentence: what the chosen cell is beside the fastest, and why not the next cheaper one."""
     text = named(chosen.params)
     if len(fits) == 1:
-        return f"{text} is the only one that gave a throughput."
+        return f"{text} is the only one that {'gave a throughput' if tried > 1 else 'was run'}."
     ratio = beside(chosen, best)
     if chosen is best:
         text += " is the fastest"

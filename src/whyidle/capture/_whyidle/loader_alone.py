@@ -11,11 +11,13 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterator
-from time import perf_counter, process_time
+from statistics import fmean, median
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 SAMPLES = 200  # times of single batches that are kept
 LEAST = 3  # batches, however long they take
+RECEIVED = 8  # batches that are there already, from which is told what it takes to receive one
 PATIENCE = 4.0  # times the seconds that were asked for: then fewer than LEAST have to do
 # Where workers leave batches: torch's sharing strategy file_descriptor, the default on Linux.
 SHARED = "/dev/shm"  # noqa: S108 - only its size is asked for
@@ -123,10 +125,11 @@ def measure(loader: Any, workers: int, prefetch: int, seconds: float) -> dict[st
     batches = Endless(like(loader, workers, prefetch))
     batch = next(batches)
     first_s = perf_counter() - start
+    early = [batch]
     for _ in range(workers * prefetch or 1):  # what was made ahead says nothing of the pace
         if perf_counter() - start - first_s > seconds:
             break
-        next(batches)
+        early = [*early, next(batches)][: workers + 1]
     fetches.forget()
     pids = batches.workers()
     cpu, delay = _cpu_s(pids), _delay_s(pids)
@@ -139,7 +142,10 @@ def measure(loader: Any, workers: int, prefetch: int, seconds: float) -> dict[st
     times = fetches.seconds()
     used, delayed = _cpu_s(pids), _delay_s(pids)
     size, samples = size_of(batch)
+    made_s = fmean(times) if times else max(workers, 1) * (end - begin) / max(count, 1)
     return {
+        "receive_s": _receive(batches, workers * prefetch, 1.5 * prefetch * made_s, seconds) if workers else None,
+        "repeated": is_iterable(loader) and _repeated(early, workers),
         "batches": count,
         "seconds": end - begin,
         "first_batch_s": first_s,
@@ -151,6 +157,32 @@ def measure(loader: Any, workers: int, prefetch: int, seconds: float) -> dict[st
         "batch_bytes": size,
         "batch_samples": samples,
     }
+
+
+def _receive(batches: Endless, ahead: int, until_made_s: float, most_s: float) -> float | None:
+    """Return what it takes to receive a batch that is there already, s; None where they take too long to be made."""
+    if until_made_s > most_s:
+        return None
+    sleep(until_made_s)
+    times = []
+    for _ in range(min(ahead, RECEIVED)):
+        start = perf_counter()
+        next(batches)
+        times.append(perf_counter() - start)
+    return median(times)
+
+
+def _repeated(early: list[Any], workers: int) -> bool:
+    """Return whether the first two workers begin with the same batch, though one worker's batches differ."""
+    if workers < 2 or len(early) <= workers:
+        return False
+    first, of_next, later = (list(_tensors(early[number], 0)) for number in (0, 1, workers))
+    return bool(first) and _are_equal(first, of_next) and not _are_equal(first, later)
+
+
+def _are_equal(some: list[Any], others: list[Any]) -> bool:
+    equal = sys.modules["torch"].equal
+    return len(some) == len(others) and all(equal(one, other) for one, other in zip(some, others))
 
 
 def thinned(times: list[float]) -> list[float]:

@@ -143,6 +143,7 @@ def in_child(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, An
 def _child(work: Callable[[], dict[str, Any]], pipe: Any) -> None:
     """Measure, tell, and end without a word: neither the training's handlers nor its output are ours."""
     try:
+        _die_with_parent()
         gc.freeze()  # what the training's objects do when they die, they do there
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -165,6 +166,13 @@ def _child(work: Callable[[], dict[str, Any]], pipe: Any) -> None:
         for worker in multiprocessing.active_children():
             worker.kill()
         os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Have this process killed when the training is: nobody waits for it then."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _own_places() -> None:

@@ -24,9 +24,12 @@ from _whyidle import loader as loaders
 EVALUATION = re.compile(
     r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|predict|infer|inference)(_|$)"
 )
+TRAINING = re.compile(r"(^|_)(train|training|fit)(_|$)")  # train_and_evaluate() trains
 KEPT = 4  # batches that are handed out again and again
 WARM_UP = 3  # batches of each part that do not count, beside those that workers made ahead
-LEAST = 5  # batches of a part, however long they take
+LEAST = 5  # batches of a part
+LEAST_S = 2.0  # of a part whose steps are short: what disturbs a machine lasts longer than some of these
+PATIENCE = 5.0  # times the time of a part: then fewer batches than LEAST have to do
 MOST_LISTED = 64  # loaders
 NAMES = {"now": "as it is", "cached": "with batches that it had"}
 
@@ -73,9 +76,12 @@ def _hook_next(kind: Any, trial: Trial) -> None:
 class Part:
     """Steps of the training: the times from one batch to the next."""
 
-    def __init__(self, warm_up: int) -> None:
-        self.warm_up = warm_up
+    def __init__(self, warm_up: int, least_s: float, seconds: float) -> None:
+        self.warm_up = warm_up  # batches; it ends after `seconds`, too
+        self.least_s = least_s
+        self.seconds = seconds
         self.given = 0
+        self._counts = False
         self.times: list[float] = []  # s
         self.optimizer_steps = 0
         self._began = monotonic()
@@ -84,10 +90,11 @@ class Part:
     def took(self, synchronize: Any) -> None:
         """A batch is handed out."""
         self.given += 1
-        if self.given <= self.warm_up:
-            return
-        if self.given == self.warm_up + 1:  # what a GPU has still to do of the warm-up counts for the warm-up
-            synchronize()
+        if not self._counts:
+            if self.given <= self.warm_up and monotonic() - self._began < self.seconds:
+                return
+            synchronize()  # what a GPU has still to do of the warm-up counts for the warm-up
+            self._counts = True
             self._began = monotonic()
             self.optimizer_steps = hooks.steps
         now = perf_counter()
@@ -99,10 +106,12 @@ class Part:
         """Leave out the step that is under way: something else happens in it."""
         self._last = None
 
-    def is_over(self, steps: int, seconds: float) -> bool:
-        """Return whether it has as many steps as were asked for, or as many as are enough after that time."""
-        count = len(self.times)
-        return count >= steps or (count >= min(LEAST, steps) and monotonic() - self._began >= seconds)
+    def is_over(self, steps: int) -> bool:
+        """Return whether it has as many steps as were asked for, or as many as are enough after its time."""
+        count, took = len(self.times), monotonic() - self._began
+        if count >= steps:
+            return took >= self.least_s
+        return took >= self.seconds * (1 if count >= LEAST else PATIENCE) and count > 0
 
     def content(self, synchronize: Any) -> dict[str, Any]:
         """Return what ID.loader.json says of it; waits for the GPU, whose work belongs to these steps."""
@@ -133,7 +142,9 @@ class Trial:
         self._pid = os.getpid()
         self._optimizers = 0
         self._number: int | None = None  # of the loader that is tried
-        self._loader: Any = None
+        self._numbers: set[int] = set()  # of it, and of those that are made like it for later epochs
+        self._looks: tuple[Any, ...] = ()
+        self._ahead = 0  # batches that its workers make ahead
         self._listed: dict[int, dict[str, Any]] = {}
         self._content: dict[str, Any] = {"version": 1, "pid": self._pid, "state": "looking", "why": ""}
         self._part: Part | None = None
@@ -153,7 +164,11 @@ class Trial:
         number = loaders.number_of(loader, frame)
         if self._part is not None:
             self._part.interrupted()
-        if self._number is not None or self._peer is not None:
+        if self._number is not None:
+            if number not in self._numbers and _looks(loader, frame) == self._looks and not self._is_other(frame):
+                self._numbers.add(number)
+            return
+        if self._peer is not None:
             return
         if record._ranks()[0] not in (None, 0):
             self._peer = Peer()
@@ -163,7 +178,9 @@ class Trial:
             self._list(loader, number, why)
             if not why:
                 self._number = number
-                self._loader = loader
+                self._numbers.add(number)
+                self._looks = _looks(loader, frame)
+                self._ahead = (loader.num_workers or 0) * (loader.prefetch_factor or 0)
                 self._try(loader)
         except Exception as error:
             self._content.update(state="failed", why="%s: %s" % (type(error).__name__, error))
@@ -175,16 +192,21 @@ class Trial:
         """Return why a loader is not taken for the training's; empty if it is."""
         if self._wanted is not None:
             return "" if number == self._wanted else "another one was asked for"
+        return self._is_other(frame) or ("" if self._optimizers else "there is no optimizer yet")
+
+    def _is_other(self, frame: Any) -> str:
+        """Return by what an iteration is seen to be none of the training's; empty where nothing says so."""
         if not sys.modules["torch"].is_grad_enabled():
             return "gradients are off, as in an evaluation"
         user = place.of_user(frame)
         while frame is not None:
-            if EVALUATION.search(frame.f_code.co_name):
-                return "it is iterated in %s()" % frame.f_code.co_name
+            name = frame.f_code.co_name
+            if EVALUATION.search(name) and not TRAINING.search(name):
+                return "it is iterated in %s()" % name
             if frame is user:
                 break
             frame = frame.f_back
-        return "" if self._optimizers else "there is no optimizer yet"
+        return ""
 
     def _list(self, loader: Any, number: int, why: str) -> None:
         if number not in self._listed and len(self._listed) < MOST_LISTED:
@@ -217,10 +239,8 @@ class Trial:
         self._write()
 
     def _begin(self, name: str) -> None:
-        ahead = 0
-        if name == "now":
-            ahead = (self._loader.num_workers or 0) * (self._loader.prefetch_factor or 0)
-        self._name, self._part = name, Part(WARM_UP + ahead)
+        ahead = self._ahead if name == "now" else 0
+        self._name, self._part = name, Part(WARM_UP + ahead, min(LEAST_S, self._plan.seconds), self._seconds)
         if name == "cached" and record._ranks()[1] not in (None, 1):
             facts.replace(_marker(), {"loader": self._number})
 
@@ -229,15 +249,22 @@ class Trial:
         part = self._part
         if self._peer is not None and os.getpid() == self._pid:
             return self._peer.next(iterator, original)
-        if part is None or getattr(iterator, "_whyidle", (None,))[0] != self._number or os.getpid() != self._pid:
+        ours = getattr(iterator, "_whyidle", (None,))[0] in self._numbers
+        if part is None or not ours or os.getpid() != self._pid:
             return original(iterator)
-        if self._name == "cached":
-            batch = again(self._kept[part.given % len(self._kept)])
-        else:
-            batch = original(iterator)
+        if self._name == "now":
+            try:
+                batch = original(iterator)
+            except StopIteration:
+                if len(part.times) < min(LEAST, self._steps):
+                    raise
+                self._end(part)  # this epoch may be the last: it goes on with batches that it had
+                return self.next(iterator, original)
             self._kept = [*self._kept, again(batch)][-KEPT:]
+        else:
+            batch = again(self._kept[part.given % len(self._kept)])
         part.took(self._synchronize)
-        if part.is_over(self._steps, self._seconds):
+        if part.is_over(self._steps):
             self._end(part)
         return batch
 
@@ -348,6 +375,12 @@ def again(batch: Any) -> Any:
         one.data = again(batch.data)
         return one
     return batch
+
+
+def _looks(loader: Any, frame: Any) -> tuple[Any, ...]:
+    """Return by what a loader that is made anew for each epoch is known."""
+    kinds = type(loader), type(getattr(loader, "dataset", None))
+    return (*kinds, getattr(loader, "batch_size", None), frame.f_code, frame.f_lineno)
 
 
 def _with_workers() -> list[Any]:

@@ -11,7 +11,7 @@ from whyidle.sweep.parameters import Parameter
 from whyidle.sweep.strategies.base import Machine, Search, Strategy, plain
 from whyidle.sweep.strategies.grid import Grid
 
-__all__ = ["Machine", "Strategy", "fitting", "names", "strategy", "usual"]
+__all__ = ["Machine", "Search", "Strategy", "fitting", "names", "strategy", "usual"]
 
 
 def names() -> tuple[str, ...]:

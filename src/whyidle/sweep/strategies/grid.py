@@ -34,8 +34,9 @@ class Grid(Strategy):
 
     def following(self, cells: Sequence[Cell], running: Sequence[Params]) -> Params | None:
         """Return the first combination that neither is finished nor runs."""
-        begun = [dict(cell.params) for cell in cells if cell.status in FINISHED] + [dict(params) for params in running]
-        return next((params for params in self.all if params not in begun), None)
+        begun = {frozenset(cell.params.items()) for cell in cells if cell.status in FINISHED}
+        begun |= {frozenset(params.items()) for params in running}
+        return next((params for params in self.all if frozenset(params.items()) not in begun), None)
 
     def why(self, cells: Sequence[Cell]) -> str:
         """Return how many of the combinations were tried."""
