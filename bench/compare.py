@@ -3,9 +3,10 @@
     python bench/compare.py            # about three minutes
     python bench/compare.py --pairs 200
 
-Step times are AR(1) series (cv 5%) of which the true ratio is known, series with rare pauses, and halves of one real
-recording. Beside ours, on the same series: Welch's t-test of steps taken as independent, the same resampled one by one,
-and a fixed limit of 5% on medians, as gates in CI have it.
+Step times are AR(1) series (cv 5%) of which the true ratio is known, series with rare pauses, with evaluations that
+both runs have in the same steps, that grow, and halves of one real recording. Beside ours, on the same series: Welch's
+t-test of steps taken as independent, the same resampled one by one, and a fixed limit of 5% on medians, as gates in CI
+have it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from whyidle.compare.bootstrap import ratio_of_means, ratio_of_medians
+from whyidle.compare.bootstrap import ratio_of_means, ratio_of_medians, ratio_of_paired_means, vary_together
 from whyidle.compare.equivalence import tost
 from whyidle.compare.pace import pace_of
 from whyidle.compare.student import student
@@ -35,6 +36,12 @@ WATCHED = Path(__file__).parents[1] / "tests" / "runs" / "watched"
 
 
 def ours(before: Floats, after: Floats) -> Limits:
+    pairs = vary_together(before, after)
+    found = ratio_of_paired_means(before, after) if pairs else ratio_of_means([before], [after])
+    return found.low, found.high
+
+
+def no_pairs(before: Floats, after: Floats) -> Limits:
     found = ratio_of_means([before], [after])
     return found.low, found.high
 
@@ -67,6 +74,7 @@ def fixed(before: Floats, after: Floats) -> Limits:
 
 METHODS: dict[str, Callable[[Floats, Floats], Limits]] = {
     "whyidle": ours,
+    "whyidle, no pairs": no_pairs,
     "whyidle, medians": our_medians,
     "Welch": welch,
     "one by one": one_by_one,
@@ -84,6 +92,19 @@ def series(steps: int, phi: float, random: np.random.Generator, pauses: float = 
         last = last * (phi if k else 1.0) + part
         values[k] = last
     return 0.1 * (1 + CV * values) + (random.random(steps) < pauses)
+
+
+def scheduled(steps: int, random: np.random.Generator, every: int = 60) -> Floats:
+    """Return step times with an evaluation every so many, as long as 15 steps; both runs have it in the same ones."""
+    values = series(steps, 0.3, random)
+    count = len(values[every - 1 :: every])
+    values[every - 1 :: every] += random.normal(1.5, 0.15, count).clip(0.1)
+    return values
+
+
+def growing(steps: int, random: np.random.Generator) -> Floats:
+    """Return step times that double, as where sequences become longer."""
+    return series(steps, 0.3, random) * (1 + np.arange(steps) / steps)
 
 
 def row(name: str, draw: Callable[[np.random.Generator], Floats], pairs: int, gain: float, seed: int) -> None:
@@ -139,6 +160,8 @@ def main() -> int:
             pairs = options.pairs if steps == 500 else options.pairs // 4
             row(f"{steps}, phi {phi:g}", lambda r, n=steps, p=phi: series(n, p, r), pairs, 0.03, steps)  # type: ignore[misc]
     row("500, 2% of them pauses", lambda r: series(500, 0.0, r, 0.02), options.pairs // 4, 0.03, 1)
+    row("300, evaluates, gains 5%", lambda r: scheduled(300, r), options.pairs // 4, 0.05, 2)
+    row("300 that grow, gain 5%", lambda r: growing(300, r), options.pairs // 4, 0.05, 3)
     equivalence(options.pairs // 4)
     print("\nhalves of one real recording")
     for method, limits in METHODS.items():

@@ -95,6 +95,14 @@ class Lines(IterableDataset):
             yield torch.tensor([float(line)])
 
 
+class Repeated(IterableDataset):
+    """Gives all samples, whichever worker asks."""
+
+    def __iter__(self):
+        for number in range(64):
+            yield torch.tensor([float(number)])
+
+
 class Files(Numbers):
     """A file for each sample."""
 
@@ -138,6 +146,8 @@ def loader_of(what):
         return DataLoader(Augmented(), batch_size=4, shuffle=True, num_workers=1)
     if what == "lines":
         return DataLoader(Lines("lines.txt"), batch_size=4)
+    if what == "repeated":
+        return DataLoader(Repeated(), batch_size=4)
     if what == "files":
         return DataLoader(Files(40), batch_size=4)
     if what == "mutated":
@@ -174,7 +184,10 @@ def main():
                 break
         return
     epochs = 50 if what in {"slow", "files", "mutated", "alone", "dies", "hangs", "spawned"} else 1
-    if what == "two":
+    if what == "anew":
+        for _ in range(30):
+            train(DataLoader(Numbers(24), batch_size=4))
+    elif what == "two":
         model = torch.nn.Linear(1, 1)
         evaluate(DataLoader(Numbers(), batch_size=2))
         train(DataLoader(Numbers(), batch_size=8), epochs=50)

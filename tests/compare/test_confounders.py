@@ -111,6 +111,9 @@ def test_other_steps_of_the_job_are_doubted() -> None:
     (found,) = between(one, other)
     assert (found.name, found.weight) == ("steps", "doubts")
     assert "they hold steps 1–100 and 701–800" in found.message
+    large = repeat(steps(0.1), number=np.arange(1, 101), samples=256)
+    small = repeat(steps(0.1, 800), number=np.arange(1, 801), samples=32)
+    assert "steps" not in weights(small, large)  # the same samples
     assert between(one, one) == ()
 
 

@@ -287,3 +287,13 @@ def test_what_both_runs_share_does_not_widen_the_interval() -> None:
     limits = Limits(throughput_loss=0.01)
     assert only(limits, noisy, one).outcome == "fail"
     assert only(limits, replace(noisy, step_numbers=()), one).outcome == "cannot tell"
+
+
+def test_means_of_ten_steps_have_another_median() -> None:
+    skewed = np.random.default_rng(3).lognormal(0, 1, 3000) * 0.1
+    each = numbered(replace(kept(), step_seconds=(tuple(skewed[:2000]),)))
+    tens = replace(kept(), step_seconds=(tuple(skewed.reshape(-1, 10).mean(axis=1)),), steps_from="")
+    tens = replace(tens, step_numbers=(tuple(range(10, 3001, 10)),))
+    found = only(STEP, tens, each)
+    assert (found.outcome, found.message.split(":")[0]) == ("cannot tell", "times of 1 and of 10 steps each")
+    assert only(Limits(throughput_loss=0.2), tens, each).outcome == "pass"

@@ -46,7 +46,7 @@ def test_a_trainer_that_prints_every_tenth_step_of_each_epoch(tmp_path: Path) ->
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     pace = found(tmp_path)
     assert pace is not None
-    assert (pace.span, pace.interval) == ((1, 400), 10)
+    assert (pace.span, pace.interval, pace.dropped) == ((1, 400), 10, 1)  # a line holds all ten steps of the warm-up
 
 
 def test_a_rate_is_turned_into_a_time() -> None:

@@ -238,7 +238,9 @@ def test_what_a_trainer_of_ones_own_printed_may_be_of_each_gpu(tmp_path: Path) -
 def test_what_is_said_and_not_used_is_told(tmp_path: Path) -> None:
     runs = sizes(tmp_path, {"ranks": 1}, {"ranks": 2})
     found = scaling(runs, kind="strong", gpus=(1, 4))
-    assert any("1-gpus-2: 2 ranks were recorded, and 4 GPUs are counted" in warning for warning in found.warnings)
+    assert any(
+        "1-gpus-2: its recorded number of ranks is 2; 4 GPUs are counted" in warning for warning in found.warnings
+    )
     found = scaling(runs, kind="strong")
     assert found.kind == "weak"
     assert any("--kind strong is not used" in warning for warning in found.warnings)
@@ -264,6 +266,11 @@ def refused(*arguments, **options) -> WhyIdleError:
 def test_one_size_is_none(tmp_path: Path) -> None:
     assert "one run" in refused(sizes(tmp_path, {"ranks": 2})).message
     assert "every run here is on 2 GPUs" in refused(sizes(tmp_path / "more", {"ranks": 2}, {"ranks": 2})).message
+
+
+def test_a_recording_counts_once(tmp_path: Path) -> None:
+    (one,) = sizes(tmp_path, {"ranks": 1})
+    assert "0-gpus-1 is given twice" in refused([one, one], gpus=(1, 2)).message
 
 
 def test_other_models_are_other_jobs(tmp_path: Path) -> None:

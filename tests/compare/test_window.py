@@ -84,6 +84,7 @@ def test_lines_that_tell_of_ten_steps_and_of_a_hundred() -> None:
         (grown(1, 300, 1), grown(700, 1000, 2)),  # nothing in common
         (grown(1, 300, 1), grown(250, 1000, 2)),  # little
         (grown(1, 300, 1), repeat(steps(0.1))),  # not known
+        (grown(1, 200, 1), repeat(steps(0.1, 10), number=np.arange(100, 1001, 100))),  # two lines of a log
     ],
 )
 def test_otherwise_all_steps_are_compared(one: Repeat, other: Repeat) -> None:

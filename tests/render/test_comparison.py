@@ -58,7 +58,9 @@ def test_what_comes_from_files_is_harmless() -> None:
 
 @pytest.mark.parametrize("width", [20, 60, 80, 100, 200])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
-    shown = comparison_text(FOUND, Look(width=width, everything=True))
+    found = replace(FOUND, speedup=Interval(100.0, 123.45, 150.0))
+    shown = comparison_text(found, Look(width=width, everything=True))
+    assert "123.45x" in shown
     assert max(map(len, shown.splitlines())) <= min(max(width, 60), 120)
 
 

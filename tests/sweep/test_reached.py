@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from whyidle.model.evidence import Value
 from whyidle.model.trial import Cell
 from whyidle.sweep.cell import Trial
+from whyidle.sweep.doubts import doubts
 from whyidle.sweep.folder import Outcome
-from whyidle.sweep.parameters import How, Parameter
+from whyidle.sweep.parameters import How, Parameter, parse
 from whyidle.sweep.reached import missed, remarks
 
 
@@ -23,7 +26,7 @@ def trial(
 ) -> Trial:
     params = {name: value}
     return Trial(
-        "cell", Outcome(params, status="ok"), np.ones(9), {}, settings or {}, frozenset(in_force), warnings,
+        "cell", Outcome(params, status="ok"), np.ones(9), {}, settings or {}, frozenset(in_force), warnings, None,
         Cell(params, "ok"),
     )  # fmt: skip
 
@@ -61,3 +64,31 @@ def test_a_setting_that_came_into_force_nowhere() -> None:
     there = trial(name, "on", in_force=(name,), warnings=(partly, "another warning"))
     assert said(name, there, how="setting") == []
     assert remarks([], [there, there]) == [partly]
+
+
+def test_what_the_script_does_not_seem_to_know_is_doubted(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('no options')\n", "utf-8")
+    parameters = parse(["lr=1,2"], ["python3", "train.py"], tmp_path)
+    done = [Cell({"lr": value}, "ok", settled=True) for value in "12"]
+    (said,) = doubts(done, [], [], parameters, 1)
+    assert said.startswith("-p lr was given as --lr, which train.py does not seem to know: whether it had an effect")
+    assert list(doubts([Cell({"lr": "1"}, "failed")], [], [], parameters, 1)) == []
+    known = parse(["lr=1,2"], ["python3", "train.py", "--lr", "3"], tmp_path)
+    assert list(doubts(done, [], [], known, 1)) == []
+
+
+def test_epochs_that_no_cell_saw_the_end_of_are_told() -> None:
+    seen = [replace(trial("x", value), seconds=np.full(60, 0.1), epoch_steps=200.0) for value in "12"]
+    (said,) = doubts([], seen, [], [], 1)
+    assert said.startswith("an epoch is 200 steps, 20 s at most, and 2 cells ended within the first")
+    assert "--min-steps 400" in said
+    assert not list(doubts([], [replace(one, seconds=np.full(250, 0.1)) for one in seen], [], [], 1))
+    assert not list(doubts([], [replace(one, epoch_steps=1e6) for one in seen], [], [], 1))  # it lasts a day
+    assert not list(doubts([], [replace(one, epoch_steps=None) for one in seen], [], [], 1))
+
+
+def test_a_setting_that_only_the_loader_for_evaluation_got() -> None:
+    name = "loader:num_workers"
+    got = trial(name, "4", {"num_workers": 0}, in_force=(name,))
+    text = "The value loader:num_workers=4 did not reach the job: its DataLoader has num_workers=0."
+    assert said(name, got, how="setting") == [("4", text)]

@@ -14,6 +14,7 @@ from whyidle.errors import WhyIdleError
 from whyidle.launch.process import Ended
 from whyidle.model.trial import Sweep
 from whyidle.sweep.budget import Budget
+from whyidle.sweep.folder import SweepFolder
 from whyidle.sweep.plan import Limits
 
 QUICK = Acts(step_ms=50, lasts_s=1e6)
@@ -196,3 +197,12 @@ def test_a_folder_that_somebody_removes(tmp_path: Path) -> None:
     with pytest.raises(WhyIdleError, match="cannot write to"):
         sweep.run()
     sweep.folder.close()
+
+
+def test_one_sweep_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    first = SweepFolder(tmp_path / "s")
+    with pytest.raises(WhyIdleError, match="another sweep is at work there"):
+        SweepFolder(tmp_path / "s")
+    first.close()
+    assert not (tmp_path / "s").exists()  # nothing was begun
+    SweepFolder(tmp_path / "s").close()

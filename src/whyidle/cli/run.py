@@ -102,9 +102,7 @@ def run(
     """
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
-    if no_verdict and report is not None:
-        raise WhyIdleError("--no-verdict gives no report", "leave out --report, or --no-verdict")
-    _check(report, format, trace_steps, trace_after, trace_ranks, interval)
+    _check(report, format, trace_steps, trace_after, trace_ranks, interval, no_verdict)
     syncs = 0 if no_syncs else 3
     looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, syncs, workers, losses, parse(set or ()))
     usd, whose = priced(price)
@@ -142,7 +140,17 @@ class Asked:
     show: Show
 
 
-def _check(report: Path | None, format: str | None, steps: int, after: int, ranks: str, interval_s: float) -> None:  # noqa: A002
+def _check(
+    report: Path | None,
+    format: str | None,  # noqa: A002
+    steps: int,
+    after: int,
+    ranks: str,
+    interval_s: float,
+    no_verdict: bool,
+) -> None:
+    if no_verdict and report is not None:
+        raise WhyIdleError("--no-verdict gives no report", "leave out --report, or --no-verdict")
     if format is not None and report is None:
         raise WhyIdleError("--format is the format of --report FILE", "DIR/report.json holds the report as JSON anyway")
     if steps < 1 or after < 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean, median
 from typing import Final
 
@@ -12,6 +11,7 @@ from whyidle._version import __version__
 from whyidle.compare.arms import Repeat, repeat_of
 from whyidle.compare.confounders import settings_of
 from whyidle.compare.setup import differences
+from whyidle.compare.starts import given_twice
 from whyidle.curves import long_enough
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Value
@@ -92,13 +92,12 @@ def baseline_of(one: Repeat, made: str = "") -> Baseline:
 
 
 def _check_starts(starts: Sequence[Sequence[str]]) -> None:
-    """Refuse a recording that is there twice, which makes repeats look more alike than they are.
+    """Refuse a recording that is there twice.
 
     Raises:
         WhyIdleError: for that, and for more repeats than a baseline holds.
     """
-    paths = [path if "://" in path else str(Path(path).resolve()) for start in starts for path in start]
-    twice = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
+    twice = given_twice(path for start in starts for path in start)
     if twice is not None and len(starts) > 1:
         raise WhyIdleError(f"{twice} is given twice: a repeat is another start of the job", "--repeat ANOTHER_RUN")
     if len(starts) > MOST_STARTS:

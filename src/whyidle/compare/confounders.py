@@ -17,6 +17,7 @@ from whyidle.compare.alike import models, products_of
 from whyidle.compare.arms import Repeat
 from whyidle.compare.pace import Pace
 from whyidle.compare.window import ENOUGH
+from whyidle.compare.work import common_work
 from whyidle.measure.step_log.gpus import BUSY_PERCENT, of_job, on_node
 from whyidle.model.comparison import Confounder, Weight
 from whyidle.model.evidence import Series, Value
@@ -262,7 +263,8 @@ def _marks(before: Repeat, after: Repeat) -> Iterator[Confounder]:
         message = f"steps were recognised by {marks[0]} and by {marks[1]}: they may not be the same work."
         yield differs("steps_from", marks, "doubts", message)
     elif len(paces) == 2:
-        yield from _numbers(*paces)
+        work = common_work([before], [after])
+        yield from _numbers(paces[0], paces[1], 1.0 if isinstance(work, str) else work[1])
     if any(one.measured.watched.logs for one in (before, after)):
         return  # their steps are those without a profiler
     for name in PROFILED:
@@ -272,12 +274,19 @@ def _marks(before: Repeat, after: Repeat) -> Iterator[Confounder]:
             yield differs(name, (old, new), "doubts", message)
 
 
-def _numbers(before: Pace, after: Pace) -> Iterator[Confounder]:
-    """Yield that the two hold other steps of the job, or that a log tells of more of them in a line."""
+def _numbers(before: Pace, after: Pace, work: float) -> Iterator[Confounder]:
+    """Yield that the two hold other steps of the job, or that a log tells of more of them in a line.
+
+    Args:
+        before: steps that are compared.
+        after: the same of the other run.
+        work: of one of its steps, over that of one before.
+    """
     had, has = before.span, after.span
     if had is None or has is None:
         return
-    if min(had[1], has[1]) - max(had[0], has[0]) + 1 < ENOUGH * min(had[1] - had[0], has[1] - has[0]):
+    common = min(had[1], has[1] * work) - max(had[0] - 1, (has[0] - 1) * work)
+    if common < ENOUGH * max(had[1] - had[0] + 1, (has[1] - has[0] + 1) * work):
         said = [f"{first:,}–{last:,}" for first, last in (had, has)]
         message = f"they hold steps {said[0]} and {said[1]}: where a schedule changes the work, that is not the same."
         yield differs("steps", said, "doubts", message)

@@ -133,7 +133,8 @@ def _sides(baseline: Baseline, run: Baseline) -> _Sides:
     seconds = [np.array(steps) for steps in (*baseline.step_seconds, *run.step_seconds)]
     numbers = [np.array(steps) for steps in (*baseline.step_numbers, *run.step_numbers)]
     starts = len(baseline.step_seconds)
-    if len(numbers) == len(seconds) and baseline.steps_from == run.steps_from:
+    known = len(numbers) == len(seconds) and len(_intervals(baseline, run)) == 1
+    if known and baseline.steps_from == run.steps_from:
         common = reduce(np.intersect1d, numbers)
         if len(common) >= max(ENOUGH * min(map(len, numbers)), LEAST):
             seconds = [steps[np.isin(of, common)] for steps, of in zip(seconds, numbers, strict=True)]
@@ -142,10 +143,19 @@ def _sides(baseline: Baseline, run: Baseline) -> _Sides:
     return _Sides(seconds[:starts], seconds[starts:])
 
 
+def _intervals(*sides: Baseline) -> set[int]:
+    """Return how many steps each time is the mean of: a trainer may print every tenth."""
+    numbers = [of for side in sides for of in side.step_numbers]
+    return {max(int(np.median(np.diff(of))), 1) for of in numbers if len(of) > 1}
+
+
 def _step_time(run: Baseline, baseline: Baseline, allowed: float) -> Check:
     name = "step_time_regression"
     if unlike := _unlike(name, allowed, run, baseline):
         return unlike
+    if len(every := _intervals(baseline, run)) > 1:
+        said = f"times of {min(every)} and of {max(every)} steps each: their medians are not alike"
+        return Check(name, allowed, "cannot tell", None, said, "print as often as then, or limit throughput")
     sides = _sides(baseline, run)
     medians = ([float(np.median(steps)) for steps in side] for side in (sides.before, sides.after))
     ratio = over_starts(ratio_of_medians(sides.before, sides.after), *medians)

@@ -64,8 +64,9 @@ class Pace:
 
     @property
     def dropped(self) -> int:
-        """Return how many steps the warm-up takes."""
-        return warm_up(len(self.seconds))
+        """Return how many values the warm-up takes: those of its steps."""
+        values = len(self.seconds)
+        return min(-(-warm_up(values * self.interval) // self.interval), values)
 
     @property
     def steady(self) -> Floats64:

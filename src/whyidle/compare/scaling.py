@@ -16,6 +16,7 @@ from whyidle.compare.bootstrap import ratio_of_means
 from whyidle.compare.doubling import gain
 from whyidle.compare.lost import split
 from whyidle.compare.sized import GPUS, Point, differences, doubts, kind_of, listed, point_of, sized, units_of
+from whyidle.compare.starts import given_twice
 from whyidle.errors import WhyIdleError
 from whyidle.model.arithmetic import scaling_efficiency, usd_per_million_tokens
 from whyidle.model.comparison import Interval
@@ -55,6 +56,9 @@ def scaling(
     """
     if gpus and len(gpus) != len(runs):
         raise WhyIdleError(f"{len(gpus)} numbers of GPUs for {len(runs)} runs", GPUS)
+    twice = given_twice(path for path, _ in runs)
+    if twice is not None:
+        raise WhyIdleError(f"{twice} is given twice: each run is another start of the job", "whyidle scaling RUN RUN")
     counts: Sequence[int | None] = gpus or [None] * len(runs)
     found = [
         sized(path, run, count, printed_each=printed_each) for (path, run), count in zip(runs, counts, strict=True)

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
 from whyidle.compare.arms import Repeat, repeat_from
 from whyidle.compare.bootstrap import LEAST, mean_of_runs
 from whyidle.compare.confounders import between
 from whyidle.compare.lost import Shares, shares
 from whyidle.compare.pace import Unit
+from whyidle.compare.work import PER_GPU
 from whyidle.errors import WhyIdleError
 from whyidle.measure import Measured, names
 from whyidle.model.comparison import Confounder, Interval
@@ -25,6 +24,7 @@ from whyidle.read.trainer_patterns import SUM_RANKS
 SAME: Final = 0.02  # batch sizes differ by less: the last batch of an epoch is smaller (judgement)
 # What differs between sizes of one job by itself, or is told apart from the rest.
 BY_SIZE: Final = frozenset(("evidence", "world_size", "gpus", "node", "cpus_allowed", "cpus_taken", "steps_from"))
+SUPPOSED: Final = ("tokens_per_s", "samples_per_s")
 GPUS: Final = "--gpus 1,4: one number for each run, in order"
 
 
@@ -59,33 +59,26 @@ class Sized:
     @property
     def samples(self) -> float | None:
         """Return samples in a step, all GPUs together."""
-        return self.run.samples_per_step or self._printed("samples_per_s")
+        return self._whole(self.run.samples_per_step, "samples_per_s")
 
     @property
     def tokens(self) -> float | None:
         """Return tokens in a step, all GPUs together."""
-        each = self._median("tokens_per_s_per_gpu")
-        return self.run.tokens_per_step or (self._printed("tokens_per_s") if each is None else each * self.gpus)
+        each = self.run.printed_per_step(PER_GPU)
+        return self._whole(self.run.tokens_per_step, "tokens_per_s") if each is None else each * self.gpus
+
+    def _whole(self, per_step: float | None, rate: str) -> float | None:
+        """Return the work of all GPUs, by that of what a trainer may have printed of each."""
+        printed = self.run.printed_per_step(rate)
+        return per_step * self.gpus if per_step and self.printed_each and printed == per_step else per_step
 
     @property
     def supposed(self) -> bool:
         """Say whether work is told by what a trainer printed, and nobody knows whether of one GPU or of all."""
-        names = {"tokens_per_s", "samples_per_s"} & {name for name, _ in _columns(self.run)}
-        told = [curve.facts for curve in self.run.measured.curves.curves if curve.step_log]
-        known = all(fact.value in SUM_RANKS for facts in told for fact in facts if fact.name == "trainer")
-        counted = self.run.samples_per_step or self.run.tokens_per_step
-        return bool(names) and not (counted or self.printed_each or (told and known))
-
-    def _printed(self, name: str) -> float | None:
-        found = self._median(name)
-        return found if found is None or not self.printed_each else found * self.gpus
-
-    def _median(self, name: str) -> float | None:
-        """Return how much is in a step by the rate that a trainer printed beside its step times."""
-        rates = [values for column, values in _columns(self.run) if column == name and np.isfinite(values).any()]
-        if not rates or self.run.pace is None or self.per != "step":
-            return None
-        return float(np.nanmedian(rates[0]) * np.median(self.run.pace.seconds))
+        if self.printed_each or (self.per == "step" and not any(map(self.run.printed_per_step, SUPPOSED))):
+            return False
+        logs = [curve for curve in self.run.run.curves if curve.step_log]
+        return not all(any(fact.value in SUM_RANKS for fact in curve.facts) for curve in logs)
 
     @property
     def cpus_per_rank(self) -> float | None:
@@ -94,11 +87,6 @@ class Sized:
         if "cpus_allowed" not in m or "ranks_on_machine" not in m:
             return None
         return m.number("cpus_allowed") / max(m.number("ranks_on_machine"), 1.0)
-
-
-def _columns(run: Repeat) -> Iterator[tuple[str, Floats64]]:
-    for curve in run.measured.curves.curves:
-        yield from ((series.name, series.value) for series in curve.series if curve.step_log)
 
 
 def sized(path: str, run: Run, gpus: int | None = None, *, printed_each: bool = False) -> Sized:
@@ -243,7 +231,7 @@ def doubts(runs: Sequence[Sized]) -> Iterator[str]:
         if steps < LEAST:
             yield f"{one.path}: only {steps} steps count, so nothing tells how much they vary."
         if ranks and ranks != one.gpus:
-            yield f"{one.path}: {ranks} ranks were recorded, and {one.gpus} GPUs are counted, as you say."
+            yield f"{one.path}: its recorded number of ranks is {ranks}; {one.gpus} GPUs are counted, as you say."
     if any(one.run.report.summary.on_gpu is False for one in runs):
         yield "these runs computed on no GPU: what is called a GPU here is a rank."
     if any(one.supposed for one in runs):

@@ -9,13 +9,25 @@ as the spread has), beside what the bootstrap knows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from whyidle.compare.bootstrap import CONFIDENCE
 from whyidle.compare.student import student
 from whyidle.model.comparison import Interval
+
+
+def given_twice(paths: Iterable[str]) -> str | None:
+    """Return a recording that is there twice, which would make repeats look more alike than they are."""
+    seen: set[str] = set()
+    for path in paths:
+        real = path if "://" in path else str(Path(path).resolve())
+        if real in seen:
+            return path
+        seen.add(real)
+    return None
 
 
 def over_starts(ratio: Interval, *sides: Sequence[float]) -> Interval:

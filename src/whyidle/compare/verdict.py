@@ -23,6 +23,7 @@ DELTA: Final = 0.01
 # not differ 3% at most were called improved, of 3, 5 and 9 steps alike, where steps do not depend on each other.
 FEWEST: Final = bootstrap.LEAST
 FEW: Final = 10  # steps: fewer do not show whether they depend on each other, which widens intervals (judgement)
+MUCH: Final = 0.9  # of a run's steps: where fewer are compared it is said; a profiler holds up some anyway (judgement)
 # sd over mean that one window may have by itself: steps of recordings with ProfilerStep vary by 0.01-0.16
 # (whyidle.measure.steps), and nothing tells it of a recording without steps.
 VARIES: Final = 0.16
@@ -180,10 +181,12 @@ def _rests_on(before: Sequence[Repeat], after: Sequence[Repeat], between: bool, 
 
 
 def _cut(before: Sequence[Repeat], after: Sequence[Repeat]) -> str:
-    """Return which steps are left out, since not all runs have them."""
-    longer = [
-        f"{name} has {whole[0]:,}–{whole[1]:,}"
-        for name, side in (("BEFORE", before), ("AFTER", after))
-        if (whole := next((w.span for one in side if one.pace and (w := one.pace.uncut)), None)) is not None
-    ]
+    """Return how far a run goes of which more than a little is left out, since the other does not have it."""
+    longer = []
+    for name, side in (("BEFORE", before), ("AFTER", after)):
+        paces = [one.pace for one in side if one.pace is not None and one.pace.uncut is not None]
+        most = max(paces, key=lambda pace: len(pace.uncut.seconds) if pace.uncut else 0, default=None)
+        whole = most.uncut if most is not None else None
+        if most is not None and whole is not None and whole.span and len(most.seconds) < MUCH * len(whole.seconds):
+            longer.append(f"{name} has {whole.span[0]:,}–{whole.span[1]:,}")
     return f", those that both have ({', '.join(longer)})" if longer else ""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.compare.arms import Repeat
+from whyidle.compare.bootstrap import LEAST
 from whyidle.compare.pace import Pace
 from whyidle.compare.work import common_work
 from whyidle.model.intervals import EMPTY
@@ -33,9 +34,9 @@ def same_steps(before: Sequence[Repeat], after: Sequence[Repeat]) -> tuple[list[
     work = common_work(before, after)
     scale = 1.0 if isinstance(work, str) else work[1]  # steps of BEFORE that do what one of AFTER does
     kept = _common(paces, [1.0] * len(before) + [scale] * len(after))
-    if not all(each.any() for each in kept) or max(each.mean() for each in kept) < ENOUGH:
-        return list(before), list(after)
     cut = [replace(one, pace=pace.part(each)) for one, pace, each in zip(runs, paces, kept, strict=True)]
+    if min(len(one.steady) for one in cut) < LEAST or max(each.mean() for each in kept) < ENOUGH:
+        return list(before), list(after)
     return cut[: len(before)], cut[len(before) :]
 
 

@@ -74,6 +74,12 @@ class NodeFolder(FolderReader):
         return name in {"report.json", "cell.json"}  # the verdict; of a sweep, how the cell ended
 
     def read(self, folder: Path, progress: Progress | None = None) -> Part:  # noqa: ARG002  # files are small
+        if any(folder.glob("*.loader.json")):
+            raise UnreadableError(
+                folder,
+                "of a job whose loader `whyidle loader` tried: it waited for that, and says nothing of its own pace",
+                "whyidle run -- and the training's command, for a verdict",
+            )
         warnings: list[str] = []
         try:
             told = file_as(folder / self.marker, _Node, warnings)

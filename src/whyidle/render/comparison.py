@@ -25,6 +25,7 @@ OPERATORS: Final = 10
 PROMISES: Final = 5
 NAMED: Final = 3  # rules in a line
 LABEL, CELL = 24, 14  # columns of a label, with its indentation, and of a value
+GAP: Final = 3  # columns before a ratio
 STYLE: Final = {"improved": "bold green"}
 HEAD: Final = 13  # columns of what stands before a sentence
 
@@ -163,10 +164,11 @@ def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
 
 
 def _drawn(row: Row, width: int) -> Text:
-    """Return a line of the table; where its ratio has no room it goes without its range."""
+    """Return a line of the table; where its ratio has no room it goes without its range, and closer."""
     text = f"  {clean(row.label):<{LABEL - 2}}{row.before:>{CELL}}{row.after:>{CELL}}"
-    fits = len(text) + 3 + len(row.ratio) <= width
-    return Text(f"{text}   {row.ratio if fits else row.ratio.partition(' ')[0]}".rstrip())
+    ratio = row.ratio if len(text) + GAP + len(row.ratio) <= width else row.ratio.partition(" ")[0]
+    gap = max(min(GAP, width - len(text) - len(ratio)), 1)
+    return Text(f"{text}{' ' * gap}{ratio}".rstrip())
 
 
 def _said(found: Comparison) -> Iterator[tuple[str, str]]:

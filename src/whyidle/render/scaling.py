@@ -19,7 +19,7 @@ PARTS: Final[Mapping[str, str]] = {
     "communication": "communication",
     "imbalance": "waiting for late ranks",
     "input": "waiting for data",
-    "unexplained": "not explained",
+    "unexplained": "all else",
 }
 HOW: Final = "record all ranks with `whyidle run`, or with torch.profiler, at each size"
 BAR: Final = 20  # characters

@@ -36,7 +36,8 @@ def sweep_text(sweep: Sweep, look: Look) -> str:
     notes = [sweep.stopped and f"Not every cell was run: {sweep.stopped}.", *sweep.warnings]
     for note in filter(None, notes):
         lines += ["", *_wrapped(note[:1].upper() + note[1:], width)]
-    lines += ["", *_wrapped(_end(sweep), width)]
+    reached = " ".join(f"{name}: {said}." for name, said in sweep.applied.items())
+    lines += ["", *_wrapped(reached, width), *_wrapped(_end(sweep), width)]
     text = "\n".join(lines) + "\n"
     if not look.unicode:
         text = text.replace("±", "+-").replace("…", "...").replace("µ", "u").encode("ascii", "replace").decode()

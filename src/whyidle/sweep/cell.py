@@ -36,6 +36,7 @@ class Trial:
     settings: Mapping[str, Value]  # as they were seen in the job
     in_force: frozenset[str]  # settings of `whyidle run --set` that were seen to be, somewhere in the job
     warnings: tuple[str, ...]  # of its recording
+    epoch_steps: float | None  # of the training loader, from its length
     measured: Cell  # what is read off the run, but for what needs other trials
 
 
@@ -43,7 +44,7 @@ def trial(folder: str, outcome: Outcome, found: Recorded | None) -> Trial:
     """Return a job with what its run directory tells; None is that it has none."""
     bare = Cell(outcome.params, outcome.status)
     if found is None:
-        return Trial(folder, outcome, np.empty(0), {}, {}, frozenset(), (), bare)
+        return Trial(folder, outcome, np.empty(0), {}, {}, frozenset(), (), None, bare)
     m = found.measured.measurements
 
     def number(name: str) -> float | None:
@@ -58,6 +59,7 @@ def trial(folder: str, outcome: Outcome, found: Recorded | None) -> Trial:
         found.measured.settings,
         frozenset(fact.subject for log in found.run.logs for fact in log.facts if fact.name == "set"),
         found.run.warnings,
+        _epoch_steps(number("batches_per_epoch"), number("loader_batches_per_step")),
         replace(
             bare,
             data_wait_share=number("data_wait_share"),
@@ -171,6 +173,10 @@ def _per_step(samples_per_s: float | None, tokens_per_s: float | None, step_s: f
         if per_s and step_s:
             per_step[unit] = per_s * step_s
     return per_step
+
+
+def _epoch_steps(batches: float | None, per_step: float | None) -> float | None:
+    return batches / per_step if batches and per_step else None
 
 
 def _gpu_idle(measured: Measured) -> float | None:

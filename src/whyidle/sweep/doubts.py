@@ -6,20 +6,25 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from whyidle.model.trial import Cell
-from whyidle.render.words import plural
+from whyidle.render.words import duration, plural
+from whyidle.sweep.cell import Trial
 from whyidle.sweep.parameters import Parameter
 from whyidle.sweep.recommend import is_workers
 from whyidle.sweep.strategies.base import plain
 
 MOST_UNSET: Final = 4  # that are said
+SHORT_EPOCH_S: Final = 300.0  # longer ones begin too rarely for that to count (judgement)
 BATCH: Final = "batch_size"
 
 
-def doubts(cells: Sequence[Cell], unset: Sequence[str], parameters: Sequence[Parameter], slots: int) -> Iterator[str]:
+def doubts(
+    cells: Sequence[Cell], trials: Sequence[Trial], unset: Sequence[str], parameters: Sequence[Parameter], slots: int
+) -> Iterator[str]:
     """Yield warnings on a sweep.
 
     Args:
         cells: that are done.
+        trials: the jobs that they are made of.
         unset: what was said of values that did not reach their job.
         parameters: that were varied.
         slots: cells that ran at a time.
@@ -28,6 +33,12 @@ def doubts(cells: Sequence[Cell], unset: Sequence[str], parameters: Sequence[Par
     yield from unset[:MOST_UNSET]
     if len(unset) > MOST_UNSET:
         yield f"{len(unset) - MOST_UNSET} more values did not reach their job; the cells' own reports tell."
+    for parameter in parameters:
+        if parameter.is_doubted and any(cell.status == "ok" for cell in cells):
+            yield (
+                f"-p {parameter.name} was given {parameter.said}: whether it had an effect is not known, "
+                "and the cells may all be the same job."
+            )
     if slots > 1 and any(is_workers(name) for name in names):
         yield (
             f"{slots} cells ran at a time and shared the CPUs: with workers to feed, each was slower than it is alone. "
@@ -40,5 +51,19 @@ def doubts(cells: Sequence[Cell], unset: Sequence[str], parameters: Sequence[Par
             "which do more work the larger the batch is."
         )
     loose = [cell for cell in ok if not cell.settled]
+    yield from _unseen_epochs(trials)
     if loose:
         yield f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled: see the intervals."
+
+
+def _unseen_epochs(trials: Sequence[Trial]) -> Iterator[str]:
+    """Yield that epochs are short, and that cells ended before the second began: its workers start anew, say."""
+    ok = [one for one in trials if one.outcome.status == "ok" and one.epoch_steps and len(one.seconds)]
+    missed = [one for one in ok if len(one.seconds) < (one.epoch_steps or 0) <= SHORT_EPOCH_S / one.seconds.mean()]
+    if missed:
+        steps = int(max(one.epoch_steps or 0 for one in missed))
+        longest_s = max(float(one.seconds.mean()) * (one.epoch_steps or 0) for one in missed)
+        yield (
+            f"an epoch is {plural(steps, 'step')}, {duration(longest_s)} at most, and {plural(len(missed), 'cell')} "
+            f"ended within the first: what it takes to begin another is not in the numbers (--min-steps {2 * steps})."
+        )

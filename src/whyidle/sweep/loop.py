@@ -137,7 +137,9 @@ class Sweeping:
             price_source=self.rate.source,
             gpus=self.rate.gpus,
             applied={parameter.name: parameter.said for parameter in self.parameters},
-            warnings=tuple(doubts(done, remarks(unreached, self.trials), self.parameters, self.executor.slots)),
+            warnings=tuple(
+                doubts(done, self.trials, remarks(unreached, self.trials), self.parameters, self.executor.slots)
+            ),
         )
 
     def _why_it_ended(self, done: Sequence[Cell]) -> str:

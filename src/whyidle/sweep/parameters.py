@@ -39,6 +39,7 @@ class Parameter:
     how: How  # its value reaches the job
     target: str  # the placeholder, option (of a flag with an opposite both, as --amp/--no-amp), variable or setting
     said: str  # the same in words
+    is_doubted: bool = False  # the script was read, and does not seem to take it
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def _unprefixed(name: str, values: tuple[str, ...], command: Sequence[str], scri
     if not script.takes_options:
         raise WhyIdleError(f"-p {name}: {script.name} has no place for it", f"put {{{name}}} where the value goes")
     option = words.spelled(name)
-    return Parameter(name, values, "option", option, f"as {option}, {_unknown(script)}")
+    return Parameter(name, values, "option", option, f"as {option}, {_unknown(script)}", script.texts is not None)
 
 
 def _in_command(name: str, values: tuple[str, ...], command: Sequence[str], script: Script) -> Parameter | None:
@@ -206,9 +207,11 @@ def _flag(name: str, bare: str, values: tuple[str, ...], script: Script) -> Para
     option, opposite = script.option(bare.replace("-", "_")), script.opposite(bare.replace("-", "_"))
     known = f"which {script.name} knows" if option is not None else _unknown(script)
     target = option or words.spelled(bare)
+    is_doubted = option is None and script.texts is not None
     if opposite is not None:
-        return Parameter(name, values, "flag", f"{target}/{opposite}", f"as {target} or {opposite}, {known}")
-    return Parameter(name, values, "flag", target, f"with {target} or without, {known}")
+        said = f"as {target} or {opposite}, {known}"
+        return Parameter(name, values, "flag", f"{target}/{opposite}", said, is_doubted)
+    return Parameter(name, values, "flag", target, f"with {target} or without, {known}", is_doubted)
 
 
 def _check_numbers(name: str, values: Sequence[str]) -> None:

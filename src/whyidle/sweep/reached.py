@@ -22,10 +22,11 @@ def missed(trials: Sequence[Trial], parameters: Sequence[Parameter]) -> Iterator
         parameters: that were varied.
     """
     for parameter in parameters:
-        if parameter.how == "setting":
-            yield from _not_set(parameter, trials)
-        elif plain(parameter.name) in SEEN:
-            yield from _not_taken(parameter.name, trials)
+        unset = list(_not_set(parameter, trials)) if parameter.how == "setting" else []
+        yield from unset
+        if plain(parameter.name) in SEEN:
+            lost = [params for params, _ in unset]
+            yield from _not_taken(parameter.name, [one for one in trials if one.outcome.params not in lost])
 
 
 def remarks(unreached: Sequence[tuple[Params, str]], trials: Sequence[Trial]) -> list[str]:

@@ -42,12 +42,14 @@ def advise(trial: LoaderTrial, cpus: float | None) -> LoaderAdvice:
     now = trial.now.mean_s if trial.now else None
     points = [point for point in trial.points if point.batches_per_s]
     fitting = [point for point in points if _fits(point, trial, points, own)] or points
-    expected = () if ceiling is None else tuple(_expected(fitting, ceiling, own, trial.cuda))
+    expected = () if ceiling is None else tuple(_expected(fitting, ceiling, own, trial))
     chosen = _chosen(fitting, expected)
     tried = trial.tried or SeenLoader(0)
     as_it_is = next((one for one in expected if _is_own(one.workers, one.prefetch, tried)), None)
     then = next((one.step_s for one in expected if (one.workers, one.prefetch) == chosen), None)
-    if now is not None and _is_good(now, then, ceiling) and tried.num_workers is not None:
+    # What nobody explains of the training as it is would stay with other settings: theirs is no gain over it.
+    no_better = as_it_is is not None and then is not None and as_it_is.step_s <= then * AS_GOOD
+    if now is not None and (no_better or _is_good(now, then, ceiling)) and tried.num_workers is not None:
         chosen, then = (tried.num_workers, tried.prefetch_factor or 2), now
     limit = limit_of(points, ceiling, own)
     advice = LoaderAdvice(
@@ -71,10 +73,15 @@ def _is_good(now: float, then: float | None, ceiling: float | None) -> bool:
 
 
 def _fits(point: Point, trial: LoaderTrial, points: Sequence[Point], cpus: float | None) -> bool:
-    """Return whether there is room for the workers of all ranks: in memory, and on the CPUs as far as they compute."""
+    """Return whether there is room for the workers of all ranks: in memory, and on the CPUs as far as they compute.
+
+    More than one that give the same batches are another training.
+    """
     free = trial.available_memory_bytes
     needed = point.workers * trial.local_ranks * (point.memory_bytes or 0)
     if free is not None and needed > MOST_OF_MEMORY * free:
+        return False
+    if point.workers > 1 and any(one.repeated for one in points):
         return False
     share = cpu_share(min(points, key=lambda point: point.workers))
     return cpus is None or share is None or point.workers <= 1 or point.workers * share <= cpus
@@ -92,7 +99,7 @@ def unequal(points: Iterable[Point]) -> float:
     return 0.0
 
 
-def _expected(points: Sequence[Point], ceiling: float, cpus: float | None, cuda: bool) -> Iterable[Expected]:
+def _expected(points: Sequence[Point], ceiling: float, cpus: float | None, trial: LoaderTrial) -> Iterable[Expected]:
     """Yield the step for each number of workers, and for deeper prefetching where batches are unequal."""
     spread = unequal(points)
     least = min(points, key=lambda point: point.workers)
@@ -101,16 +108,19 @@ def _expected(points: Sequence[Point], ceiling: float, cpus: float | None, cuda:
         deeper = DEEPER if workers and spread > UNEQUAL else ()
         for prefetch in sorted({*measured, *deeper}):
             point = measured.get(prefetch) or next(iter(measured.values()))
-            yield Expected(workers, prefetch, _step(point, prefetch, ceiling, least, cpus, cuda))
+            yield Expected(workers, prefetch, _step(point, prefetch, ceiling, least, cpus, trial))
 
 
-def _step(point: Point, prefetch: int, ceiling: float, least: Point, cpus: float | None, cuda: bool) -> float:
+def _step(point: Point, prefetch: int, ceiling: float, least: Point, cpus: float | None, trial: LoaderTrial) -> float:
     """Return the mean step of the training with a loader, s.
 
     What the workers were measured to give without the training is one bound. The other is what they get of the CPUs
-    beside it, which is computed from a batch's time where workers had CPUs enough.
+    beside it, which is computed from a batch's time where workers had CPUs enough. The training receives each batch,
+    unless a thread does that which pins it.
     """
-    alone = loop(_times(point), point.workers, prefetch, ceiling, batches=BATCHES).step.mean()
+    pins = trial.cuda and trial.tried is not None and trial.tried.pin_memory
+    trains = ceiling + (0.0 if pins else point.receive_s or 0.0)
+    alone = loop(_times(point), point.workers, prefetch, trains, batches=BATCHES).step.mean()
     share = cpu_share(least)
     if cpus is None or share is None:
         return float(alone)
@@ -118,11 +128,11 @@ def _step(point: Point, prefetch: int, ceiling: float, least: Point, cpus: float
         _times(least),
         point.workers,
         prefetch,
-        ceiling,
+        trains,
         batches=BATCHES,
         cpus=cpus,
         cpu_share=share,
-        consumer_share=0.0 if cuda else 1.0,
+        consumer_share=0.0 if trial.cuda else 1.0,
     )
     return float(max(alone, beside.step.mean()))
 
@@ -165,15 +175,12 @@ def _settings(
             "pin_memory", _told(tried.pin_memory), "True", f"a batch has {size >> 20} MiB, which is copied to a GPU"
         )
     start = next((p.first_batch_s for p in points if (p.workers, p.prefetch) == chosen), None)
-    if workers and not tried.persistent_workers and start and tried.length and then:
-        part = start / (start + tried.length * then)
+    if workers and not tried.persistent_workers and start and then:
+        part = 1.0 if tried.length is None else start / (start + tried.length * then)
         if part >= WORTH_KEEPING:
-            yield Setting(
-                "persistent_workers",
-                _told(tried.persistent_workers),
-                "True",
-                f"starting them takes {start:.2g} s, {part:.0%} of an epoch of {tried.length} batches",
-            )
+            epoch = "each epoch" if tried.length is None else f"{part:.0%} of an epoch of {tried.length:,} batches"
+            why = f"starting them takes {start:.2g} s, {epoch}; make the DataLoader once for all epochs"
+            yield Setting("persistent_workers", _told(tried.persistent_workers), "True", why)
 
 
 def _told(value: object) -> str:
@@ -196,7 +203,7 @@ def _why(
     if limit == "cpu" and cpus is not None:
         parts.append(f"more do not help: there are {cpus:g} CPUs, and none is free")
     elif limit == "storage":
-        parts.append("more do not help: they wait for storage")
+        parts.append("more do not help: they wait for storage, a server or a lock")
     elif limit == "unknown":
         parts.append("more do not help, though CPUs are free: they wait for something that they share")
     return "; ".join(parts)
@@ -207,6 +214,12 @@ def _ms(seconds: float) -> str:
 
 
 def _message(advice: LoaderAdvice, trial: LoaderTrial) -> str:
+    crowded = max((delayed_share(point) for point in trial.points if point.workers <= 1), default=0.0) >= CROWDED
+    doubt = " But other programs used the CPUs meanwhile: try again when they are free." if crowded else ""
+    return _answer(advice, trial) + doubt
+
+
+def _answer(advice: LoaderAdvice, trial: LoaderTrial) -> str:
     most = advice.speedup_at_most
     changes = ", ".join(f"{one.name}={one.then}" for one in advice.settings)
     quicker = any(one.name in {"num_workers", "prefetch_factor"} for one in advice.settings)
@@ -238,8 +251,11 @@ def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None, 
         )
     delayed = [delayed_share(point) for point in trial.points if point.workers <= 1]
     if max(delayed, default=0.0) >= CROWDED:
-        yield f"Other programs used the CPUs meanwhile: one worker waited for one in {max(delayed):.0%} of its time."
-    if workers > 1 and trial.tried is not None and trial.tried.iterable:
+        yield f"One worker waited for a CPU in {max(delayed):.0%} of its time, as other programs used them."
+    repeats = any(point.repeated for point in trial.points)
+    if repeats and trial.tried is not None and (trial.tried.num_workers or 0) > 1:
+        yield f"Its workers give the same batches: each sample comes {trial.tried.num_workers} times an epoch."
+    if workers > 1 and not repeats and trial.tried is not None and trial.tried.iterable:
         yield "Its data set is iterable: unless that divides its samples among workers, each comes once per worker."
     if trial.local_ranks > 1:
         yield (

@@ -36,6 +36,11 @@ def other_changes(
         )
     elif slow:
         yield "put the data on a faster disk or into memory: what is not in the page cache comes too slowly"
+    if any(point.repeated for point in points):
+        yield (
+            "divide the data set among workers (torch.utils.data.get_worker_info): each gives all of its samples, so "
+            "that more than one would repeat them; then try again"
+        )
     if limit == "cpu":
         cpu = min((point.cpu_s / point.batches for point in points if point.cpu_s is not None), default=None)
         took = "" if cpu is None else f": a batch takes {cpu * 1e3:.3g} ms of a CPU"

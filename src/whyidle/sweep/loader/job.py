@@ -24,6 +24,11 @@ from whyidle.model.loader_trial import LoaderTrial, Tried
 from whyidle.read.loader_trial import read_loader_trials
 from whyidle.sweep.loader.advice import advise
 
+SAID = {
+    "looking": "the script runs up to its training's DataLoader",
+    "measuring": "the training waits while its DataLoader is measured alone",
+    "training": "the training makes some steps, as it is and without loading; then it is ended",
+}
 GRACE_S = 10.0  # for a job whose trial is over: ranks that wait for one that ended are then told to end
 ANY = "whyidle loader --loader 0 tries the first that is iterated, whatever it is for"
 
@@ -105,6 +110,10 @@ def _run(program: Program, folders: Folders, asked: Asked, mask: Mask, say: Call
     }
     looks = Looks(trace=False, syncs=0, loader_trial=chosen)
     follower = _Follower(folders, say)
+    about = (len(workers) + 3) * asked.seconds + (asked.steps > 0) * 2 * min(asked.seconds, 10.0)
+    say(
+        f"num_workers={', '.join(map(str, workers))}: {about:.0f} s or more, once the training's DataLoader is iterated"
+    )
 
     def make(pid: int) -> Collector:
         follower.pid = pid
@@ -129,6 +138,7 @@ class _Follower:
         self._say = say
         self._clock = clock
         self._told = 0  # points
+        self._state = ""
         self._done: float | None = None  # since when
 
     def look(self) -> None:
@@ -140,6 +150,9 @@ class _Follower:
             pace = "no batch" if point.batches_per_s is None else f"{point.batches_per_s:.3g} batches/s"
             self._say(f"num_workers={point.workers}: {pace}")
         self._told = len(trial.points)
+        if trial.state != self._state and trial.state in SAID:
+            self._say(SAID[trial.state])
+        self._state = trial.state
         if trial.state not in {"done", "failed"}:
             return
         if self._done is None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from whyidle.model.loader_trial import Limit, Point
 
-GROWS: Final = 1.10  # more workers give so much more, or they do not help (judgement)
+GROWS: Final = 1.25  # twice the workers give so much more, or they do not help (judgement; short measures vary by 10%)
 FULL: Final = 0.85  # of the CPUs (method: above 90% there is nothing left; a measure of seconds varies by 5%)
 CROWDED: Final = 0.3  # of a batch's time is waiting for a CPU (judgement): others want it, too
 WAITS: Final = 0.5  # of a batch's time that is no computing: then it waits, for storage or for a lock
