@@ -112,7 +112,9 @@ def infinite(dtype=torch.float32):
     losses = []
     for step in range(STEPS):
         more = 0.0 if step < 10 else 9.0 if dtype == torch.float16 else math.inf
-        loss = (model(batch(step)) - 1).square().mean().to(dtype) + more
+        loss = (model(batch(step)) - 1).square().mean().to(dtype).reshape(
+            1
+        ) + more  # of one dimension, it keeps its type
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update(2.0**15)
