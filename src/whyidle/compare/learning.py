@@ -54,9 +54,6 @@ NUMERICS: Final = {
     "tf32_matmul": "the precision",
     "tf32_cudnn": "the precision",
     "batch_size": "the batch size",
-    "compile": "torch.compile",
-    "compile_mode": "torch.compile",
-    "compile_backend": "torch.compile",
 }
 HOW: Final = "`whyidle run --losses` records them."
 
