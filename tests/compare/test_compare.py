@@ -99,6 +99,15 @@ def test_curves_alone_have_no_common_unit() -> None:
     assert "GPU curves alone tell how busy a GPU is, not how fast its job" in found.message
 
 
+def test_a_log_of_losses_says_which_lines_would_tell_a_speed(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"step {k} loss {2 - k / 100}\n" for k in range(1, 60)), "utf-8")
+    found = compare(path, path)
+    assert found.verdict == "cannot judge"
+    assert "its lines tell neither how long steps take nor a rate" in found.message
+    assert "`50.1 ms/step`" in found.message
+
+
 def test_three_steps_are_not_judged(corpus: Path) -> None:
     path = corpus / "kineto" / "tracelens_mi300" / "resnet_act_checkpoint.json.gz"
     assert "BEFORE has 3 steps, of which 2 are left" in compare(path, path).message

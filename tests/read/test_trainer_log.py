@@ -31,7 +31,10 @@ def stamp(seconds):
     return f"2026-01-02 03:{seconds // 60:02d}:{seconds % 60:02d}"
 
 
-STEP_TIMES = [0.352, 0.4, 0.3523, 1.2345, 0.1352, 2.0, 1 / 3.45, 1.234, 1 / 0.5123, 0.12, 1.2, 1 / 11.25, 0.352]  # s
+STEP_TIMES = [
+    *(0.352, 0.4, 0.3523, 1.2345, 0.1352, 2.0, 1 / 3.45, 1.234, 1 / 0.5123, 0.12, 1.2, 1 / 11.25, 0.352, 0.0501),
+    *(None, None),  # tell a rate in its place
+]  # s
 TOLD_BESIDE = {
     "timm": {"data_wait_s": 0.011, "samples_per_s": 640.0},
     "PyTorch's ImageNet example": {"data_wait_s": 0.022},
@@ -39,6 +42,8 @@ TOLD_BESIDE = {
     "torchtitan": {"tokens_per_s_per_gpu": 5762.0},
     "fairseq": {"tokens_per_s": 12345.6},
     "Composer": {"tokens_per_s": 5012.1},
+    "a trainer that tells samples per second": {"samples_per_s": 320.3},
+    "a trainer that tells tokens per second": {"tokens_per_s": 5012.0},
     "a trainer that names its step time": {"data_wait_s": 0.021, "tokens_per_s": 5012.0},
 }
 
@@ -61,7 +66,9 @@ def test_the_example_of_every_trainer_is_read_as_its_own(tmp_path, trainer, seco
     lines = [at_step(trainer, step).replace("03:04:05", f"03:04:{2 * step:02d}") for step in range(10, 20)]
     curve = curve_of(tmp_path, "\n".join(lines))
     assert (curve.kind, curve.step_log, curve.facts[0].value) == ("trainer log", True, trainer.name)
-    assert series(curve, "step_time_s").value == pytest.approx([seconds] * len(series(curve, "step_time_s").value))
+    times = [value for one in curve.series if one.name == "step_time_s" for value in one.value]
+    assert bool(times) is (seconds is not None)
+    assert times == pytest.approx([seconds] * len(times))
     for name, value in TOLD_BESIDE.get(trainer.name, {}).items():
         assert series(curve, name).value == pytest.approx([value] * 10)
     if any(one.name == "step" for one in curve.series):
@@ -115,10 +122,29 @@ def test_lines_that_tell_the_time_are_placed_by_it(tmp_path):
         ("Iteration time: 0.352 sec", 0.352),
         ('INFO {"step_time_s": 0.352, "loss": 1}', 0.352),
         ("step_time: 1,352 ms", 1.352),
+        ("step 3 loss 1.44 step_time_ms 352.0", 0.352),
+        ("step 3 loss 1.44 step_time 0.352", 0.352),
+        ("step 3 | loss 1.44 | 352 ms/step", 0.352),
+        ("step 3: 0.352 s/iter, loss 1.44", 0.352),
+        ("step 3 loss 1.44 step_time 0.352 samples/s 320", 0.352),
     ],
 )
 def test_units_are_heeded_wherever_they_stand(tmp_path, text, seconds):
-    assert series(curve_of(tmp_path, (text + "\n") * 6), "step_time_s").value == pytest.approx([seconds] * 6)
+    lines = "".join(f"{text.replace('step 3', f'step {step}')}\n" for step in range(1, 7))
+    assert series(curve_of(tmp_path, lines), "step_time_s").value == pytest.approx([seconds] * 6)
+
+
+def test_of_two_rates_beside_each_other_each_has_its_own_number(tmp_path):
+    lines = [f"step {step} loss 2.0 samples/s {320 + step} tokens/s 5012" for step in range(1, 7)]
+    curve = curve_of(tmp_path, "\n".join(lines))
+    assert series(curve, "samples_per_s").value.tolist() == [321.0, 322.0, 323.0, 324.0, 325.0, 326.0]
+    assert series(curve, "step").value.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_what_follows_a_rate_with_its_own_unit_is_not_the_rate(tmp_path):
+    lines = [f"step {step} loss 2.0 320 samples/s 1.2 s/it" for step in range(1, 7)]
+    curve = curve_of(tmp_path, "\n".join(lines))
+    assert {one.name for one in curve.series} == {"step_time_s", "step", "loss"}
 
 
 def test_steps_of_the_same_second_are_all_kept(tmp_path):

@@ -16,6 +16,7 @@ from whyidle.compare.student import NORMAL
 from whyidle.compare.work import RECORD, UNITS, common_work
 from whyidle.model.comparison import Interval, Per, Verdict
 from whyidle.model.evidence import Floats64
+from whyidle.read.trainer_patterns import EXAMPLES
 
 # What differs by less is no improvement, however sure that it differs (docs/compare.md).
 DELTA: Final = 0.01
@@ -27,6 +28,7 @@ MUCH: Final = 0.9  # of a run's steps: where fewer are compared it is said; a pr
 # sd over mean that one window may have by itself: steps of recordings with ProfilerStep vary by 0.01-0.16
 # (whyidle.measure.steps), and nothing tells it of a recording without steps.
 VARIES: Final = 0.16
+LINES: Final = f"Lines like {EXAMPLES} are read, or run both under `whyidle run`"
 NOUNS: Final[dict[Per, str]] = {"step": "steps", "sample": "samples", "token": "tokens", "unit": "units of work"}
 
 
@@ -92,6 +94,8 @@ def _lacks(name: str, side: Sequence[Repeat]) -> str | None:
     """Return why the steps of a side do not allow a verdict; None where they do."""
     if any(one.pace is None for one in side):
         paces = " and ".join(dict.fromkeys(one.report.run.levels[0] for one in side if one.report.run.levels))
+        if any(curve.step_log for one in side for curve in one.run.curves):
+            return f"{name} ({paces}): its lines tell neither how long steps take nor a rate. {LINES}."
         curve = all(one.report.run.only_curves for one in side)
         what = "GPU curves alone tell how busy a GPU is, not how fast its job" if curve else "nothing tells of steps"
         hint = UNITS if any(one.recorded_s for one in side) else RECORD

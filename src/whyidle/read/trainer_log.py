@@ -20,9 +20,11 @@ from whyidle.read.trainer_patterns import (
     LOSS,
     LOSSES,
     NO_STEP,
+    SAMPLES,
     STEP,
     STEP_TIME,
     TELLS_NO_TIME,
+    TOKENS,
     TRAINERS,
     UNITS,
     Trainer,
@@ -34,6 +36,7 @@ TRIED: Final = 5_000  # lines, to tell whose log it is
 LONGEST_LINE: Final = 4096  # characters
 TIME_WITHIN: Final = 64  # characters from the start of a line
 LONGEST_STEP: Final = 86_400.0  # s
+SPEED: Final = frozenset((STEP_TIME, TOKENS, SAMPLES))  # one of these tells how fast it is
 ANSI: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 WITHOUT_YEAR: Final = re.compile(r"\[(\d\d)/(\d\d) (\d\d:\d\d:\d\d)")  # detectron2
 BAR_OF: Final = re.compile(r"\|\s*\d+/(\d+)\s*\[")
@@ -72,7 +75,7 @@ class TrainerLog(Reader):
         times = _times(found, samples, path)
         if trainer.times_steps:
             _time_steps(found, times, samples.clock == "wall")
-        if len(found) < LEAST_LINES or not any(STEP_TIME in line.numbers for line in found):
+        if len(found) < LEAST_LINES or not any(line.numbers.keys() & SPEED for line in found):
             why = _too_few(lines, trainer, len(found))
             trainer, found = LOSSES, _steps(lines, LOSSES)
             if len(found) < LEAST_LINES:

@@ -50,7 +50,13 @@ SAMPLES: Final = "samples_per_s"
 PER_GPU: Final = r"(?:s(?:ec(?:ond)?)?(?:/|_per_)gpu|gpu(?:/|_per_)s(?:ec(?:ond)?)?)"
 UNIT: Final = r"\s*(?P<unit>us|ms|seconds|secs|sec|s|min)?\b"
 
-SAID: Final = r"(?:[_ ]\(?(?P<of>ms|sec|s)\b\)?)?['\"]?\s*[:=]\s*NUMBER" + UNIT
+BEFORE_IT: Final = r"['\"]?(?:\s*[:=]\s*|\s+)"  # between a name and its number
+SAID: Final = r"(?:[_ ]\(?(?P<of>ms|sec|s)\b\)?)?" + BEFORE_IT + "NUMBER" + UNIT
+PER_S: Final = r"(?:/|_per_)s(?:ec(?:ond)?)?"
+NO_OTHER: Final = r"(?![\d.]|\s*(?:[mu]?s|sec|it)\b)"  # of "320 samples/s 1.2 s/it" the second number is no rate
+TOKENS_SAID: Final = r"(?i)\btok(?:ens)?" + PER_S + BEFORE_IT + "NUMBER" + NO_OTHER
+SAMPLES_SAID: Final = r"(?i)\b(?:samples|images|imgs?)" + PER_S + BEFORE_IT + "NUMBER" + NO_OTHER
+STEP_SAID: Final = r"(?i)\b(?:global_)?(?:step|iter(?:ation)?)['\"]?\s*[:= ]\s*WHOLE"
 
 # In order of asking: where two fit equally many lines, the first is taken.
 TRAINERS: Final = (
@@ -171,13 +177,35 @@ TRAINERS: Final = (
         (
             _number(STEP_TIME, r"(?i)\b(?:step|batch|iter(?:ation)?)[_ ]?time" + SAID),
             _number(DATA_WAIT, r"(?i)\b(?:data|load(?:er|ing)?)[_ ]?(?:load_?)?(?:time|wait)" + SAID),
-            _number(TOKENS, r"(?i)\btok(?:ens)?(?:/|_per_)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*NUMBER"),
+            _number(TOKENS, TOKENS_SAID),
             _number(TOKENS_EACH, r"(?i)\btok(?:ens)?(?:/|_per_)" + PER_GPU + r"['\"]?\s*[:=]\s*NUMBER"),
-            _number(SAMPLES, r"(?i)\b(?:samples|images|imgs?)(?:/|_per_)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*NUMBER"),
-            _number(STEP, r"(?i)\b(?:global_)?(?:step|iter(?:ation)?)['\"]?\s*[:= ]\s*WHOLE"),
+            _number(SAMPLES, SAMPLES_SAID),
+            _number(STEP, STEP_SAID),
         ),
     ),
+    Trainer(
+        "a trainer that tells the time per step",
+        "step 3 | loss 1.44 | 50.1 ms/step",
+        (
+            _number(STEP_TIME, r"(?i)\bNUMBER\s?(?P<unit>us|ms|secs|sec|s)/(?:step|iter(?:ation)?|it|batch)\b"),
+            _number(TOKENS, TOKENS_SAID),
+            _number(SAMPLES, SAMPLES_SAID),
+            _number(STEP, STEP_SAID),
+        ),
+    ),
+    Trainer(
+        "a trainer that tells samples per second",
+        "step 3 loss 1.44 samples/s 320.3",
+        (_number(SAMPLES, SAMPLES_SAID), _number(STEP, STEP_SAID)),
+    ),
+    Trainer(
+        "a trainer that tells tokens per second",
+        "step 3 loss 1.44 tokens/s 5012",
+        (_number(TOKENS, TOKENS_SAID), _number(STEP, STEP_SAID)),
+    ),
 )
+# Of a loop of one's own, for who asks what would be read.
+EXAMPLES: Final = "`step 3 loss 1.44 step_time 0.05` (`step_time_ms 50.1`, `50.1 ms/step`, `samples/s 320`)"
 
 SUM_RANKS: Final = frozenset(one.name for one in TRAINERS if one.sums_ranks)
 
