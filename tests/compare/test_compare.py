@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -217,7 +218,38 @@ def test_a_faster_job_that_learns_worse_fails(tmp_path: Path) -> None:
     )
     assert worse.learning is not None
     assert (worse.verdict, worse.learning.verdict, worse.exit_code) == ("improved", "worse", 1)
-    assert ". But the model learns worse. " in worse.message
+    assert re.match(r"Learns worse: the loss is 2\.\d\d% higher; \d\.\d\dx the steps per second \(", worse.message)
+    assert (worse.concern, same.concern) == ("learns worse", None)
+
+
+def test_what_is_bad_comes_before_the_speed(tmp_path: Path) -> None:
+    """A model that is all NaN is not improved, however fast it is; nor one whose speed nobody knows."""
+    losses = [2 - k / 300 for k in range(300)]
+    before = log(tmp_path / "before.jsonl", 0.2, losses)
+    gone = log(tmp_path / "gone.jsonl", 0.1, [loss if k < 2 else float("nan") for k, loss in enumerate(losses)])
+    found = compare(before, gone)
+    assert found.message.startswith("Learns worse: 298 of 300 losses are not numbers; 2.02x the steps per second")
+    assert (found.verdict, found.concern, found.exit_code) == ("improved", "learns worse", 1)
+    slower = compare(before, log(tmp_path / "as-fast.jsonl", 0.2, [float("nan")] * 300))
+    assert slower.message.startswith("Learns worse: 300 of 300 losses are not numbers; no detectable change: ")
+    for path in (before, gone):
+        path.write_text(path.read_text("utf-8").replace("step_time", "took"), "utf-8")
+    unknown = compare(before, gone)
+    assert unknown.message.startswith("Learns worse: 298 of 300 losses are not numbers. Cannot judge: BEFORE")
+    assert unknown.exit_code == 2
+
+
+def test_a_much_higher_loss_is_told_also_where_steps_are_no_pairs(tmp_path: Path) -> None:
+    sides = [
+        log(tmp_path / f"{seed}.jsonl", step, list(level + np.random.default_rng(seed).normal(0, 0.1, 300)))
+        for seed, step, level in ((0, 0.2, 1.0), (1, 0.1, 1.2))
+    ]
+    found = compare(*sides)
+    assert found.learning is not None
+    assert found.learning.verdict == "cannot be paired"
+    assert "over steps 100 to 299 the mean loss is" in found.learning.message
+    assert ". But the loss is 2" in found.message
+    assert (found.verdict, found.exit_code) == ("improved", 0)
 
 
 def test_a_proof_that_is_asked_for_and_missing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

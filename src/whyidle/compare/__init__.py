@@ -66,7 +66,7 @@ def compare(
     learns = learning(had.run, has.run, changed, [each.run for each in one if each is not had])
     return Comparison(
         verdict=verdict,
-        message=_with_learning(message, learns),
+        message=_with_learning(verdict, message, learns),
         before=arm_of(one, price, gpus),
         after=arm_of(other, price, gpus),
         speedup=by_pace.speedup,
@@ -138,11 +138,18 @@ def _held_against(found: Judged, blocks: Sequence[Confounder]) -> tuple[Verdict,
     return "cannot judge", f"Cannot judge: {reasons}. --force compares them all the same."
 
 
-def _with_learning(message: str, learns: Learning | None) -> str:
-    """Return the sentence with what matters more than speed, right behind the answer."""
-    if learns is None or not (learns.verdict == "worse" or learns.lacks_proof):
+def _with_learning(verdict: Verdict, message: str, learns: Learning | None) -> str:
+    """Return the sentence with what matters more than speed: before the answer what is bad, else right behind it."""
+    if learns is None:
         return message
-    said = "the model learns worse"
+    if learns.verdict == "worse":
+        if verdict == "cannot judge":
+            return f"Learns worse: {learns.short}. {message}"
+        speed = message if verdict == "no detectable change" else message.partition(": ")[2]
+        return f"Learns worse: {learns.short}; {speed[:1].lower()}{speed[1:]}"
+    if verdict == "cannot judge" or not (learns.lacks_proof or learns.short):
+        return message
+    said = learns.short
     if learns.lacks_proof:
         said = f"it is not shown that the model learns the same, as a change of {learns.required} asks for"
     answer, _, rest = message.partition(". ")

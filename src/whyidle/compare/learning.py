@@ -16,7 +16,7 @@ import numpy as np
 
 from whyidle.compare.bootstrap import correlation_time
 from whyidle.compare.equivalence import Equivalence, tost
-from whyidle.compare.pairing import Pairing, pairing
+from whyidle.compare.pairing import TOGETHER, Pairing, pairing
 from whyidle.compare.pairs import (
     FEWEST,
     LAST,
@@ -44,6 +44,7 @@ OTHER: Final = 0.05  # of the loss, at the first step: no precision does that, s
 RAGGED: Final = 0.05  # of the samples of a step: the last batch of an epoch may be smaller (judgement)
 SHORTER: Final = 0.05  # of its steps: a run that ends as much earlier is said to (judgement)
 GONE: Final = 0.1  # of the last steps: more losses that are no numbers in both runs leave nothing to show (judgement)
+ROUNDED: Final = 5e-5  # of the loss: less is printed as nothing, without a sign
 BLOCKS: Final = 10  # of the last pairs, whose means show how the difference moves
 LEVEL: Final = 0.95  # of each one-sided test
 # Settings that change what is computed, not only how fast: to be shown where they change (docs/settings.md).
@@ -118,11 +119,12 @@ def _broken(before: Losses, after: Losses) -> Learning | None:
     if only and not (kept and only - kept <= NORMAL.inv_cdf(LEVEL) * math.sqrt(only + kept)):
         where = f"the loss of AFTER is no number in {only:,} of {len(i):,} steps"
         first = int(step[lost & ~gone][0])
-        return Learning("worse", f"{where}, first in step {first:,}, where that of BEFORE is one.", len(i))
+        said = f"{where}, first in step {first:,}, where that of BEFORE is one."
+        return Learning("worse", said, f"{only:,} of {len(i):,} losses are not numbers", len(i))
     ends = int(np.count_nonzero((gone & lost)[-LAST:]))
     if ends > GONE * len(step[-LAST:]):
         said = f"the losses of both runs are no numbers in {ends:,} of the last {len(step[-LAST:]):,} steps."
-        return Learning("not shown", said, len(i))
+        return Learning("not shown", said, steps=len(i))
     return None
 
 
@@ -149,11 +151,11 @@ def _compared(before: Losses, after: Losses, repeats: Sequence[Losses], *, rebat
         return _apart("the batch size changed, so that a step holds other samples", before, after)
     if len(pairs) < FEWEST:
         few = f"{len(pairs):,} steps have a loss in both runs, and {FEWEST} are the least."
-        return Learning("not shown", few, len(pairs))
+        return Learning("not shown", few, steps=len(pairs))
     last = pairs.last
     margin, source = _margin(last, repeats)
     if why := empty_of_meaning(last, margin):
-        return Learning("not shown", why, len(last))
+        return Learning("not shown", why, steps=len(last))
     alike = pairing(last.before, last.after)
     every = interval(before), interval(after)
     if not (alike.shown or (math.isnan(alike.correlation) and pairs.start <= START)):
@@ -207,7 +209,8 @@ def _tested(pairs: Pairs, found: Equivalence, source: str, every: tuple[int, int
         said += f" But {_told(every)}."
         verdict = "not shown"
     means = float(last.before.mean()), float(last.after.mean())
-    return Learning(verdict, said, len(last), *means, apart, found.margin, *slopes)
+    short = f"the loss is {_share(apart.likely, last)} higher" if verdict == "worse" else ""
+    return Learning(verdict, said, short, len(last), *means, apart, found.margin, *slopes)
 
 
 def _judged(found: Equivalence, last: Pairs, source: str) -> tuple[Learned, str]:
@@ -271,7 +274,7 @@ def _why(pairs: Pairs, alike: Pairing) -> str:
         known = not math.isnan(pairs.start)
         return f"the losses are smooth, and {'do not start the same' if known else 'the first step has none'}"
     last = f"the losses of the last {min(len(pairs), LAST):,} steps do not go up and down together"
-    last += f" (correlation {alike.correlation:.2f})"
+    last += f" (correlation {alike.correlation:.2f} where {TOGETHER:g} shows it)"
     if len(pairs) >= 2 * FEWEST:
         first = pairs.part(slice(0, min(LAST, len(pairs) // 2)))
         found = pairing(first.before, first.after)
@@ -287,10 +290,14 @@ def _apart(why: str, before: Losses, after: Losses) -> Learning:
     end = min(before.step[-1] * one, after.step[-1] * other)
     begin = end - LAST * min(one, other)
     means = [_mean(before, one, begin, end), _mean(after, other, begin, end)]
-    at = f"{end:,.0f} samples" if told[0] and told[1] else f"{end:,.0f} steps"
-    said = f"{why}. For information, the mean loss of the last before {at}: {means[0]:.4g} and {means[1]:.4g}"
-    said += " (one seed each shows no more)."
-    return Learning("cannot be paired", said, loss_before=_known(means[0]), loss_after=_known(means[1]))
+    unit = "steps" if one == other else "samples"
+    first, last = (max(begin, 0) / one + 1, end / one) if one == other else (max(begin, 0), end)
+    more = (means[1] - means[0]) / max(abs(means[0]), 1e-300)
+    way = "higher" if more > 0 else "lower"
+    said = f"{why}. For information, over {unit} {first:,.0f} to {last:,.0f} the mean loss is {means[0]:.4g} before and"
+    said += f" {means[1]:.4g} after, {abs(more):.1%} {way} (one seed each shows no more)."
+    short = f"the loss is {more:.0%} higher, of which one seed each shows no more" if more > MOST else ""
+    return Learning("cannot be paired", said, short, loss_before=_known(means[0]), loss_after=_known(means[1]))
 
 
 def _mean(losses: Losses, samples: float, begin: float, end: float) -> float:
@@ -315,4 +322,5 @@ def _share(value: float, pairs: Pairs, sign: str = "") -> str:
     """Return a difference of losses as a percentage of the loss; as it is where the loss is about nothing."""
     if pairs.scale < 1e-9:
         return f"{value:{sign}.3g}"
-    return f"{value / pairs.scale:{sign}.2%}"
+    share = value / pairs.scale
+    return f"{0.0 if abs(share) < ROUNDED else share:{'' if abs(share) < ROUNDED else sign}.2%}"

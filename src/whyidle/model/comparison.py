@@ -12,6 +12,7 @@ from whyidle.model.finding import Estimate, RunInfo, Summary
 
 Verdict: TypeAlias = Literal["improved", "regressed", "no detectable change", "cannot judge"]
 Learned: TypeAlias = Literal["the same", "worse", "better", "not shown", "cannot be paired", "no losses"]
+Concern: TypeAlias = Literal["learns worse", "not shown to learn the same"]
 Weight: TypeAlias = Literal["blocks", "doubts", "noted"]
 Per: TypeAlias = Literal["step", "sample", "token", "unit"]  # "unit": of work, as somebody counted it
 
@@ -83,6 +84,7 @@ class Learning:
 
     verdict: Learned
     message: str
+    short: str = ""  # what is bad about it, in a few words for the first line; "" nothing is known to be
     steps: int = 0  # pairs that were compared
     loss_before: float | None = None  # mean of them
     loss_after: float | None = None
@@ -122,7 +124,7 @@ class Change:
 class Comparison:
     """The whole answer of `whyidle compare`."""
 
-    verdict: Verdict
+    verdict: Verdict  # of speed alone; `concern` and `exit_code` say the rest
     message: str  # one sentence, the answer first
     before: Arm
     after: Arm
@@ -140,9 +142,17 @@ class Comparison:
     warnings: tuple[str, ...] = ()
 
     @property
+    def concern(self) -> Concern | None:
+        """Return what speaks against AFTER however fast it is: `verdict` is of speed alone."""
+        if self.learning is None:
+            return None
+        if self.learning.verdict == "worse":
+            return "learns worse"
+        return "not shown to learn the same" if self.learning.lacks_proof else None
+
+    @property
     def exit_code(self) -> int:
         """Return 0 improved or no change, 1 regressed, learns worse or may do so, 2 could not judge."""
         if self.verdict == "cannot judge":
             return 2
-        doubtful = self.learning is not None and (self.learning.verdict == "worse" or self.learning.lacks_proof)
-        return int(self.verdict == "regressed" or doubtful)
+        return int(self.verdict == "regressed" or self.concern is not None)

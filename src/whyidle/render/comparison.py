@@ -49,7 +49,8 @@ def comparison_json(found: Comparison, look: Look) -> str:
     """Return the comparison written out; the keys are its fields."""
     values = {field.name: getattr(found, field.name) for field in fields(found)}
     head = {"schema_version": SCHEMA_VERSION, "whyidle": __version__}
-    return dumps({**head, **values, "exit_code": found.exit_code}, ascii_only=not look.unicode)
+    said = {"verdict": found.verdict, "concern": found.concern, "exit_code": found.exit_code}
+    return dumps({**head, **said, **values}, ascii_only=not look.unicode)
 
 
 def comparison_markdown(found: Comparison, look: Look) -> str:
