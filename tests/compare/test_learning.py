@@ -72,6 +72,12 @@ def test_the_same_seed_twice_is_the_same():
     assert told.margin == pytest.approx(0.005 * told.loss_before)
 
 
+def test_what_differs_by_less_than_is_printed_has_no_sign():
+    assert "the loss differs by nothing, within 0.50%" in told_of(trained()).message
+    less = told_of([loss * (1 - 1e-6 * (k % 2)) for k, loss in enumerate(trained())]).message
+    assert "the loss differs by less than 0.01%, within 0.50%" in less
+
+
 def test_bfloat16_on_the_same_data_is_shown_to_be_the_same():
     told = told_of(trained(autocast=True), ["autocast_dtype", "num_workers"])
     assert (told.verdict, told.required) == ("the same", "the precision")
@@ -84,7 +90,7 @@ def test_a_slightly_higher_learning_rate_is_paired_and_within_a_percent():
     assert abs(told.difference.likely) < 0.01 * told.loss_before
 
 
-@pytest.mark.parametrize("rate", [0.005, 0.2])
+@pytest.mark.parametrize("rate", [0.0025, 0.005, 0.2])
 def test_a_learning_rate_that_learns_worse_is_worse(rate):
     assert told_of(trained(rate=rate)).verdict == "worse"
     turned = learning(run_of(trained(rate=rate)), run_of(trained()))

@@ -31,7 +31,7 @@ from whyidle.compare.pairs import (
 )
 from whyidle.compare.student import NORMAL, student
 from whyidle.measure.loss import Losses, losses
-from whyidle.model.comparison import Learned, Learning
+from whyidle.model.comparison import Interval, Learned, Learning
 from whyidle.model.evidence import Floats64, Ints, Run
 
 MARGIN: Final = 0.005  # of the loss: docs/learning.md
@@ -197,8 +197,7 @@ def _tested(pairs: Pairs, found: Equivalence, source: str, every: tuple[int, int
     last, apart = pairs.last, found.difference
     slopes = _slope(last.step, last.before), _slope(last.step, last.after)
     verdict, beside = _judged(found, last, source)
-    said = f"over the last {len(last):,} steps the loss differs by {_share(apart.likely, last, '+')}"
-    said += f" ({_share(apart.low, last, '+')} to {_share(apart.high, last, '+')}), {beside}."
+    said = f"over the last {len(last):,} steps the loss differs by {_range(apart, last)}, {beside}."
     nearer = min(abs(apart.low), abs(apart.high)) / max(last.scale, 1e-300)
     if verdict != "the same" and pairs.start > START:
         said += f" It did by {pairs.start:.1%} in the first step: other initial weights, or another loss."
@@ -316,6 +315,14 @@ def _norm(losses: Losses, steps: Ints) -> float | None:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def _range(apart: Interval, pairs: Pairs) -> str:
+    """Return a difference of losses with its range; that it is below what is printed where all of it is."""
+    if max(abs(apart.low), abs(apart.high)) < ROUNDED * pairs.scale:
+        return f"less than {2 * ROUNDED:.2%}" if pairs.difference.any() else "nothing"
+    likely, low, high = (_share(value, pairs, "+") for value in (apart.likely, apart.low, apart.high))
+    return f"{likely} ({low} to {high})"
 
 
 def _share(value: float, pairs: Pairs, sign: str = "") -> str:

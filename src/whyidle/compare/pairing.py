@@ -18,8 +18,8 @@ from whyidle.compare.student import NORMAL
 from whyidle.model.evidence import Floats64
 
 SPAN: Final = 11  # steps, over which the trend is a mean: a trend is slower (judgement)
-# Correlation. docs/learning.md has what trainings show: another order is within 0.2, the same 0.9 and more, and 0.5 where
-# one of the models learns ten times as slowly (measured).
+# Correlation. docs/learning.md has what trainings show: another order is within 0.2, the same 0.9 and more, and 0.5
+# where one of the models learns ten times as slowly (measured).
 TOGETHER: Final = 0.3
 CHANCE: Final = 1e-3  # that independent losses seem so alike
 LAGS: Final = 10  # over which autocorrelation is looked at: a trend leaves none beyond its span
