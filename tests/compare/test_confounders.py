@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -52,12 +53,43 @@ def test_another_number_of_ranks_blocks() -> None:
         ({"model": "Net", "parameters": 100}, {"model": "Net", "parameters": 100}, None),
         ({"model": "Net", "parameters": 100}, {"model": "Net", "parameters": 300}, "blocks"),
         ({"model": "Net", "parameters": 1000}, {"model": "Other", "parameters": 1000}, "doubts"),  # it was renamed
+        ({"model": "a.Net"}, {"model": "b.FSDPNet"}, "doubts"),  # it was moved, and wrapped
+        ({"model": "a.Net"}, {"model": "a.Other"}, "blocks"),
         ({"model": "Net", "parameters": 1000}, {"model": "PeftModel", "parameters": 1010}, "doubts"),
         ({"model": "Net", "parameters": 100}, {"model": "Net", "parameters": 25, "wrapper": "fully_shard"}, "doubts"),
     ],
 )
 def test_models(before: dict[str, Value], after: dict[str, Value], weight: str | None) -> None:
     assert weights(run(settings=before), run(settings=after)).get("model") == weight
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((), ("--seed", "1"), "with --seed 1"),
+        (("--ms", "2"), (), "without --ms 2"),
+        (("--lr", "1"), ("--lr", "2"), "--lr 1 → --lr 2"),
+    ],
+)
+def test_what_changed_in_the_command_is_said(before: tuple[str, ...], after: tuple[str, ...], said: str) -> None:
+    sides = [commanded("python", "train.py", *options) for options in (before, after)]
+    (found,) = between(*sides)
+    assert (found.name, found.weight, found.message) == ("command", "noted", f"command: {said}")
+
+
+def commanded(*command: str) -> Repeat:
+    one = run(host="a")
+    return replace(one, run=replace(one.run, nodes=(replace(one.run.nodes[0], command=command),)))
+
+
+def test_two_recorded_ranks_are_not_one() -> None:
+    def ranks(*numbers: int | None, world_size: int | None = None) -> Repeat:
+        one = run(world_size=world_size)
+        return replace(one, run=replace(one.run, traces=tuple(Mock(rank=number, metadata={}) for number in numbers)))
+
+    assert weights(ranks(0, 1), ranks(None)) == {"ranks": "blocks"}
+    assert weights(ranks(0, world_size=2), ranks(None)) == {}  # one of two was recorded: of the other nobody knows
+    assert weights(ranks(0, 1), ranks(1, 0)) == {}
 
 
 def test_clocks_that_are_far_apart_block() -> None:

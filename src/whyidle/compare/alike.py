@@ -75,10 +75,16 @@ def _by_settings(before: Repeat, after: Repeat) -> Iterator[Confounder]:
     if old == new and not apart:
         return
     one, other = (f"{name} with {count:,} parameters" if count else name for name, count in ((old, size), (new, size_)))
-    if apart > PARAMETERS_APART and not shared:
+    unknown = len(sizes) < 2 and _class(old) != _class(new)
+    if (apart > PARAMETERS_APART or unknown) and not shared:
         yield Confounder("model", one, other, "blocks", f"the models differ: {one}, and {other}.")
     else:
         yield Confounder("model", one, other, "doubts", f"the models may differ: {one}, and {other}.")
+
+
+def _class(model: str) -> str:
+    """Return the name of a class without its module, which may move, and without what FSDP puts before it."""
+    return model.rpartition(".")[2].removeprefix("FSDP")
 
 
 def _share_parameters(*sides: Repeat) -> bool:

@@ -31,6 +31,7 @@ CAPPED: Final = 0.10  # of busy samples: more power capping explains a lower clo
 COLD_BYTES, COLD = 1e6, 3.0
 # CPUs that other programs use, and by how much the time differs that the training thread waits for one (judgement)
 CROWD, CROWDED_APART = 0.5, 0.05
+CROWDS: Final = frozenset(("cpus_taken", "main_run_delay_share"))  # tell that other programs had CPUs the job wanted
 VERSIONS: Final = ("python", "torch_version", "cuda", "hip", "cudnn", "nccl")
 PROFILED: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 # They follow from others, differ by themselves, or are told apart from the rest.
@@ -132,11 +133,23 @@ def _hardware(before: Repeat, after: Repeat) -> Iterator[Confounder]:
         yield differs("on_gpu", said, "blocks", f"BEFORE used {said[0]}, AFTER {said[1]}.")
     sizes = [one.report.run.world_size for one in (before, after)]
     if None not in sizes and sizes[0] != sizes[1]:
-        message = f"they had {sizes[0]} and {sizes[1]} ranks."
+        message = f"they had {sizes[0]} and {sizes[1]} ranks (`whyidle scaling` compares numbers of GPUs)."
         yield differs("world_size", sizes, "blocks", message)
+        return
+    recorded = [_ranks(one) for one in (before, after)]
+    if None in sizes and all(recorded) and recorded[0] != recorded[1]:
+        message = f"{recorded[0]} and {recorded[1]} ranks were recorded (`whyidle scaling` compares numbers of GPUs)."
+        yield differs("ranks", recorded, "blocks", message)
+        return
     counts = [sum(gpu.count for gpu in one.report.run.gpus) for one in (before, after)]
     if None in sizes and all(counts) and counts[0] != counts[1]:
         yield differs("gpus", counts, "doubts", f"{counts[0]} and {counts[1]} GPUs were recorded.")
+
+
+def _ranks(one: Repeat) -> int:
+    """Return how many ranks were recorded; a process that names none is one."""
+    found = {log.process.rank for log in one.run.logs} or {trace.rank for trace in one.run.traces}
+    return len(found)
 
 
 def _on_gpu(summary: Summary) -> bool | None:
@@ -316,7 +329,7 @@ def _settings(before: Repeat, after: Repeat) -> Iterator[Confounder]:
     if all(commands) and commands[0] != commands[1]:
         old_, new_ = (_options(command) for command in commands)
         said = [" ".join(part for part in mine if part not in its) for mine, its in ((old_, new_), (new_, old_))]
-        yield differs("command", said, "noted", f"command: {said[0] or '-'} → {said[1] or '-'}")
+        yield differs("command", said, "noted", f"command: {_exchanged(*said)}")
 
 
 def settings_of(one: Repeat) -> dict[str, Value]:
@@ -324,6 +337,13 @@ def settings_of(one: Repeat) -> dict[str, Value]:
     facts = [fact for log in one.measured.watched.logs for fact in log.facts]
     autocast = {fact.name: fact.value for fact in facts if fact.name == "autocast_dtype"}
     return {**autocast, **one.report.run.settings}
+
+
+def _exchanged(old: str, new: str) -> str:
+    """Return what of a command line gave way to what."""
+    if old and new:
+        return f"{old} → {new}"
+    return f"with {new}" if new else f"without {old}" if old else "its parts in another order"
 
 
 def _options(command: Sequence[str]) -> list[str]:
