@@ -19,3 +19,7 @@ class WhyIdleError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class SeveralRunsError(WhyIdleError):
+    """Evidence is of several runs where one is asked for."""

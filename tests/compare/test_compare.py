@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import whyidle
-from whyidle.compare import compare
+from whyidle.compare import compare, confounders
 from whyidle.compare.alike import models
 from whyidle.compare.arms import repeat_of
 from whyidle.errors import WhyIdleError
+from whyidle.model.comparison import Confounder
 
 RUNS = Path(__file__).parents[1] / "runs"
 WATCHED = RUNS / "watched"
@@ -137,7 +138,7 @@ def test_repeats_are_compared_between_runs() -> None:
         [WATCHED / "workers-one", WATCHED / "loader-workers-1"], [WATCHED / "workers-two", WATCHED / "loader-workers-2"]
     )
     assert found.between_runs
-    assert any("the repeats of BEFORE are not of the same job" in warning for warning in found.warnings)
+    assert any("the repeats of BEFORE are not alike" in warning for warning in found.warnings)
 
 
 def test_a_recording_given_twice_is_no_repeat() -> None:
@@ -282,6 +283,41 @@ def test_clocks_that_changed_refuse_the_verdict(tmp_path: Path) -> None:
     assert "the SM clock was 1,410 and 1,006 MHz while the GPU was busy, 40% apart" in found.message
     assert "--force compares them all the same" in found.message
     assert compare([one], [other], force=True).verdict == "improved"
+
+
+def test_other_programs_that_took_the_cpus_are_in_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = Confounder("main_run_delay_share", "38%", "26%", "doubts", "other programs used 1.6 and 1.4 CPUs.")
+    monkeypatch.setattr(confounders, "between", lambda *_: (crowd,))
+    one, other = WATCHED / "loader-workers-0", WATCHED / "loader-workers-1"
+    found = compare(one, other)
+    assert found.verdict == "improved"
+    assert re.match(r"Improved: 1\.62x [^:]* 95%\), but other programs used the CPUs: repeat\. By 139", found.message)
+    assert ", but other" not in compare([one, one], [other, other]).message
+
+
+def test_repeats_that_are_none_are_told() -> None:
+    zero, one, two = (WATCHED / f"loader-workers-{count}" for count in range(3))
+    found = compare([zero, zero], [one, two])
+    (told,) = [warning for warning in found.warnings if "are not alike" in warning]
+    assert told.startswith("the repeats of AFTER are not alike: ")
+    assert "num_workers: 1 → 2" in told
+
+
+def test_repeats_of_another_model_refuse_the_verdict(tmp_path: Path) -> None:
+    sides = [
+        [log(tmp_path / f"{clock}.jsonl", 0.2, [1.0] * 60), smi(tmp_path / f"{clock}.csv", clock)]
+        for clock in (1410, 1005)
+    ]
+    found = compare([sides[0], sides[1]], [sides[0]])
+    assert found.verdict == "cannot judge"
+    assert "the repeats of BEFORE are not of one job: the SM clock" in found.message
+    assert found.predicted == ()
+
+
+def test_a_folder_of_several_runs_says_how_to_name_one() -> None:
+    with pytest.raises(WhyIdleError, match="runs lie there") as caught:
+        compare(WATCHED, WATCHED)
+    assert "name one of them for each side" in caught.value.hint
 
 
 def test_evidence_of_one_run_in_several_files() -> None:

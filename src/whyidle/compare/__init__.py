@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +15,7 @@ from whyidle.compare.learning import learning
 from whyidle.compare.verdict import Judged, judged
 from whyidle.compare.window import same_steps
 from whyidle.compare.work import SAME_WORK, common_work
-from whyidle.errors import WhyIdleError
+from whyidle.errors import SeveralRunsError, WhyIdleError
 from whyidle.model.comparison import Comparison, Confounder, Learning, Verdict
 from whyidle.read import Progress
 from whyidle.watched import end
@@ -50,19 +51,19 @@ def compare(
     """
     check(price=price, gpus=gpus, units=units)
     counted = units if isinstance(units, tuple) else (units, units)
-    one = [repeat_of(evidence, counted[0], progress, predict=True) for evidence in _repeats(before)]
-    other = [repeat_of(evidence, counted[1], progress, predict=False) for evidence in _repeats(after)]
+    one = [_read(evidence, counted[0], progress, predict=True) for evidence in _repeats(before)]
+    other = [_read(evidence, counted[1], progress, predict=False) for evidence in _repeats(after)]
     _check_ranks(one, other)
     one, other = same_steps(one, other)
     had, has = middle(one), middle(other)
-    found = confounders.between(had, has)
+    found = (*_unlike("BEFORE", one), *_unlike("AFTER", other), *confounders.between(had, has))
     changed = {each.name for each in found if each.weight == "noted"}
     work = common_work(one, other)
     if not isinstance(work, str) and abs(work[1] - 1) > SAME_WORK:
         changed.add("batch_size")
     by_pace = judged(one, other)
     blocks = [] if force else [each for each in found if each.weight == "blocks"]
-    verdict, message = _held_against(by_pace, blocks)
+    verdict, message = _held_against(by_pace, found, blocks)
     learns = learning(had.run, has.run, changed, [each.run for each in one if each is not had])
     return Comparison(
         verdict=verdict,
@@ -115,6 +116,27 @@ def _repeats(given: Evidence | Sequence[Evidence]) -> list[Evidence]:
     return found
 
 
+def _read(evidence: Evidence, units: float | None, progress: Progress | None, *, predict: bool) -> Repeat:
+    """Return one start of a job.
+
+    Raises:
+        WhyIdleError: there is nothing to read, or several runs.
+    """
+    try:
+        return repeat_of(evidence, units, progress, predict=predict)
+    except SeveralRunsError as error:
+        said = evidence if isinstance(evidence, str | Path) else ", ".join(map(str, evidence))
+        hint = "name one of them for each side; repeats of it are --before RUN or --after RUN"
+        raise WhyIdleError(f"{said}: {error.message}", hint) from None
+
+
+def _unlike(side: str, repeats: Sequence[Repeat]) -> Iterator[Confounder]:
+    """Yield what makes starts of a side no repeats of one job, once each."""
+    found = (each for one in repeats[1:] for each in confounders.between(repeats[0], one) if each.weight == "blocks")
+    for each in {each.name: each for each in found}.values():
+        yield replace(each, message=f"the repeats of {side} are not of one job: {each.message}")
+
+
 def _check_ranks(*sides: Sequence[Repeat]) -> None:
     """Refuse the ranks of one job as repeats of it.
 
@@ -130,9 +152,12 @@ def _check_ranks(*sides: Sequence[Repeat]) -> None:
             raise WhyIdleError(f"ranks {said} are given as repeats of one run", hint)
 
 
-def _held_against(found: Judged, blocks: Sequence[Confounder]) -> tuple[Verdict, str]:
-    """Return the verdict and its sentence once it is known what makes the two incomparable."""
+def _held_against(found: Judged, differs: Sequence[Confounder], blocks: Sequence[Confounder]) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence once it is known what differs, and what makes the two incomparable."""
     if not blocks:
+        called = found.verdict in {"improved", "regressed"}
+        if called and not found.between_runs and confounders.CROWDS & {each.name for each in differs}:
+            return found.verdict, _behind(found.message, ", but other programs used the CPUs: repeat")
         return found.verdict, found.message
     reasons = "; ".join(each.message.rstrip(".") for each in blocks)
     return "cannot judge", f"Cannot judge: {reasons}. --force compares them all the same."
@@ -152,8 +177,13 @@ def _with_learning(verdict: Verdict, message: str, learns: Learning | None) -> s
     said = learns.short
     if learns.lacks_proof:
         said = f"it is not shown that the model learns the same, as a change of {learns.required} asks for"
+    return _behind(message, f". But {said}")
+
+
+def _behind(message: str, said: str) -> str:
+    """Return a message with something said right behind its answer."""
     answer, _, rest = message.partition(". ")
-    return f"{answer.rstrip('.')}. But {said}. {rest}".rstrip()
+    return f"{answer.rstrip('.')}{said}. {rest}".rstrip()
 
 
 def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str]:
@@ -164,11 +194,9 @@ def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str
     for side, repeats in zip(("BEFORE", "AFTER"), (before, after), strict=True):
         if len({path for one in repeats for path in map(_real, one.paths)}) < sum(len(one.paths) for one in repeats):
             yield f"{side} holds a recording twice, which makes its repeats look more alike than they are."
-        apart = {
-            each.name for one in repeats[1:] for each in confounders.between(repeats[0], one) if each.weight != "doubts"
-        }
-        if apart:
-            yield f"the repeats of {side} are not of the same job: {', '.join(sorted(apart))} differ."
+        noted = [each for one in repeats[1:] for each in confounders.between(repeats[0], one) if each.weight == "noted"]
+        if apart := sorted({each.message for each in noted}):
+            yield f"the repeats of {side} are not alike: {'; '.join(apart)}."
         told = [warning for one in repeats for warning in (*one.report.warnings, *end(one.run))]
         yield from (f"{side}: {warning}" for warning in dict.fromkeys(told))
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from whyidle.errors import WhyIdleError
+from whyidle.errors import SeveralRunsError
 from whyidle.model.evidence import Node
 from whyidle.read.base import Part
 
@@ -26,7 +26,7 @@ def one_job(parts: Sequence[Part]) -> None:
     machines, and no rank of it twice; copies of one recording are one.
 
     Raises:
-        WhyIdleError: they are of several runs, which it lists.
+        SeveralRunsError: they are of several runs, which it lists.
     """
     by_folder: dict[Path, list[Part]] = {}
     for part in parts:
@@ -42,7 +42,7 @@ def one_job(parts: Sequence[Part]) -> None:
         newest = Path(runs[0][0].node.path).parent
         lines = [_line(run) for run in runs[:NAMED]]
         more = [f"  and {len(runs) - NAMED:,} more"] if len(runs) > NAMED else []
-        raise WhyIdleError(
+        raise SeveralRunsError(
             "\n".join([f"{len(runs):,} runs lie there, and whyidle judges one at a time:", *lines, *more]),
             f"whyidle {newest}   # the newest",
         )
