@@ -122,6 +122,7 @@ def test_different_models_are_not_compared_unless_forced(corpus: Path) -> None:
     assert "the models differ: BEFORE runs 53 convolutions and 3 matrix products per step" in found.message
     forced = compare(one, other, force=True)
     assert forced.verdict != "cannot judge"
+    assert forced.predicted == ()
     assert forced.throughput_ratio == found.throughput_ratio
 
 

@@ -77,7 +77,7 @@ def compare(
         whyidle compare runs/before/ runs/after/ -f markdown -o change.md
 
     Exit code: 0 improved, or no detectable change; 1 regressed, or the model learns worse, or is not shown to learn the
-    same where the precision, the batch size or torch.compile changed; 2 could not judge, or wrong usage.
+    same where the precision or the batch size changed; 2 could not judge, or wrong usage.
     """
     chosen = format or SUFFIXES.get(output.suffix.lower() if output is not None else "", "terminal")
     if chosen not in FORMATS:

@@ -78,7 +78,7 @@ def compare(
         learning=learns,
         confounders=found,
         not_recorded=confounders.not_recorded(had, has),
-        predicted=() if blocks else promises.kept(had, has, found, by_pace),
+        predicted=() if any(each.weight == "blocks" for each in found) else promises.kept(had, has, found, by_pace),
         changes=difference.changes(had.measured, has.measured),
         changes_per=difference.per(had.measured, has.measured),
         warnings=tuple(_warnings(one, other)),
