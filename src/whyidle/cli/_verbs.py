@@ -23,6 +23,7 @@ UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
 
 # What plain `whyidle PATH` means.
 DEFAULT = "diagnose"
+ALIKE = 0.65  # of two words (difflib's ratio): "rnu" is "run", "learn" is not "alarm" (judgement)
 _HELP = """Tells you why your GPU is idle, what to change, and what that is worth.
 
 `whyidle PATH` is short for `whyidle diagnose PATH`.
@@ -94,6 +95,7 @@ def run(arguments: Sequence[str]) -> int:
 def _usage(message: str, verb: str) -> WhyIdleError:
     """Return what is wrong with a command line; options with a close name are asked for in the hint."""
     message, _, possible = message.partition(" (Possible options: ")
+    message = message.partition(". Choose from:")[0]  # of a missing word, which says the same in lines of its own
     close = [option for option in possible.rstrip(")").split(", ") if option not in {"", "--help"}]
     if message.lower().endswith("no such option: --json"):
         close = ["--format json"]
@@ -114,12 +116,17 @@ def _check_path(first: str, known: Sequence[str]) -> None:
         importlib.import_module("whyidle.fetch").source_of(first)
         return
     if re.search(r"[/\\.*]", first):
-        near = _near(Path(first))
-        hint = f"did you mean {near}?" if near else "whyidle PATH, where PATH holds a recording of your job"
-        raise WhyIdleError(f"no such file or folder: {first}", hint)
-    close = difflib.get_close_matches(first, known, n=1)
+        raise missing(first)
+    close = difflib.get_close_matches(first, known, n=1, cutoff=ALIKE)
     hint = f"did you mean `whyidle {close[0]}`?" if close else f"verbs: {', '.join(known)}"
     raise WhyIdleError(f"{first!r} is neither a verb nor an existing path", hint)
+
+
+def missing(path: str) -> WhyIdleError:
+    """Return what is said of a path that is not there."""
+    near = _near(Path(path))
+    hint = f"did you mean {near}?" if near else "PATH holds a recording of your job: whyidle run -- python train.py"
+    return WhyIdleError(f"no such file or folder: {path}", hint)
 
 
 def _near(path: Path) -> Path | None:
