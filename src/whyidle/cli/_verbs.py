@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import typer
+from typer.core import TyperCommand
 
 import whyidle.cli as package
 from whyidle.errors import WhyIdleError
@@ -60,8 +61,28 @@ def application(names: Iterable[str] | None = None) -> typer.Typer:
         module = importlib.import_module(f"{package.__name__}.{name}")
         verb = getattr(module, name)
         settings = getattr(module, "CONTEXT", None)
-        app.command(name, help=_paragraphs(inspect.getdoc(verb) or ""), context_settings=settings)(verb)
+        about = _paragraphs(inspect.getdoc(verb) or "")
+        app.command(name, cls=_Verb, help=about, context_settings=settings)(verb)
     return app
+
+
+class _Verb(TyperCommand):
+    """A verb whose help names what is given as its page does, and not by types of Python."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options."""
+        write = formatter.write_dl
+        formatter.write_dl = lambda rows, **how: write([_plain(*row) for row in rows], **how)
+        super().format_options(ctx, formatter)
+
+
+def _plain(name: str, about: str) -> tuple[str, str]:
+    """Return "--kind KIND" for "--kind <str>", "PATH" for "PATH <list[str]>", and a default without brackets."""
+    head, _, kind = name.removesuffix(">").rpartition(" <")
+    if name.endswith(">") and head:
+        given = kind if "|" in kind else head.rpartition("--")[2].upper().replace("-", "_")
+        name = f"{head} {given}" if head.startswith("-") else head
+    return name, re.sub(r"\[default: \(([^()]*)\)", r"[default: \1", about)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -60,7 +60,7 @@ def baseline(
 
         whyidle run -o runs/good -- python train.py --steps 500
         whyidle baseline save runs/good -o baseline.json
-        whyidle baseline save runs/good-1 --repeat runs/good-2 --repeat runs/good-3
+        whyidle baseline save good-1/ --repeat good-2/ --repeat good-3/
         whyidle check new/ --baseline baseline.json --max-throughput-loss 5%
 
     Exit code: 0 saved; 2 there is nothing to keep, or wrong usage.

@@ -78,7 +78,7 @@ def check(
 
         whyidle check new/ --max-idle 20% --max-data-wait 10%
         whyidle check new/ --baseline baseline.json --max-throughput-loss 5%
-        whyidle check a/ --repeat b/ --baseline baseline.json --max-throughput-loss 2%
+        whyidle check a/ --repeat b/ --baseline base.json --max-throughput-loss 2%
         whyidle check new/ --max-idle 20% --format junit -o check.xml
 
     Limits may stand in pyproject.toml, under [tool.whyidle.check], and those that are given here come before them.
