@@ -27,9 +27,10 @@ def test_runs(tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion) -> 
     assert capsys.readouterr().out == snapshot
 
 
-def test_json_to_a_file(tmp_path: Path) -> None:
+def test_json_to_a_file(tmp_path: Path, capsys: Captured) -> None:
     out = tmp_path / "scaling.json"
     assert main([*NUMBERS, "--price", "2.60", "-o", str(out)]) == 0
+    assert capsys.readouterr().err == f"4 GPUs do 2.40x the work of 1: 60% of linear. Report: {out}\n"
     found = json.loads(out.read_text("utf-8"))
     assert found["sizes"][1]["usd_per_million"] == pytest.approx(1.2037)
     assert main([*NUMBERS, "-o", str(out)]) == 2  # it is there

@@ -105,7 +105,7 @@ def _losses(scaling: Scaling) -> Iterator[str]:
         parts = [getattr(loss, part) for part in PARTS]
         whole = iter(_percents([part for part in parts if part is not None], loss.total))
         told = [f"{next(whole)}%" if part is not None else "not recorded" for part in parts]
-        columns.append([plural(size.gpus, "GPU"), *told, f"{loss.total:.0%}"])
+        columns.append([plural(size.gpus, "GPU"), *told, f"{round(loss.total * 100)}%"])
     yield ""
     first, *others = columns
     widths = [max(map(len, column)) for column in others]
