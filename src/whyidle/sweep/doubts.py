@@ -34,11 +34,14 @@ def doubts(
     if len(unset) > MOST_UNSET:
         yield f"{len(unset) - MOST_UNSET} more values did not reach their job; the cells' own reports tell."
     for parameter in parameters:
-        if parameter.is_doubted and any(cell.status == "ok" for cell in cells):
-            yield (
-                f"-p {parameter.name} was given {parameter.said}: whether it had an effect is not known, "
-                "and the cells may all be the same job."
+        if parameter.is_doubted:
+            worked = any(cell.status == "ok" for cell in cells)
+            effect = (
+                "whether it had an effect is not known, and the cells may all be the same job"
+                if worked
+                else "which may be why no job worked"
             )
+            yield f"-p {parameter.name} was given {parameter.said}: {effect}. {sentence(parameter.advice)}"
     if slots > 1 and any(is_workers(name) for name in names):
         yield (
             f"{slots} cells ran at a time and shared the CPUs: with workers to feed, each was slower than it is alone. "
@@ -54,6 +57,11 @@ def doubts(
     yield from _unseen_epochs(trials)
     if loose:
         yield f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled: see the intervals."
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence: with a large letter, and an end."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('?', '.')) else '.'}" if text else ""
 
 
 def _unseen_epochs(trials: Sequence[Trial]) -> Iterator[str]:

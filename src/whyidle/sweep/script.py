@@ -56,6 +56,11 @@ class Script:
                 return f"--{name.replace('_', between)}"
         return None
 
+    def options(self) -> set[str]:
+        """Return the long options that are written in the script, their words with underscores between them."""
+        spelled = re.compile(r"""["']--([A-Za-z][\w.-]*)["'/= ]|\bDEFINE_\w+\(\s*["']([\w.-]+)["']""")
+        return {(one or other).replace("-", "_") for text in self.texts or () for one, other in spelled.findall(text)}
+
     def is_flag(self, name: str) -> bool:
         """Return whether an option takes no value."""
         words = re.escape(name).replace("_", "[-_]")
