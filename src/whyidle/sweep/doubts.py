@@ -8,6 +8,7 @@ from typing import Final
 from whyidle.model.trial import Cell
 from whyidle.render.words import duration, plural
 from whyidle.sweep.cell import Trial
+from whyidle.sweep.ending import BY_ITSELF
 from whyidle.sweep.parameters import Parameter
 from whyidle.sweep.recommend import is_workers
 from whyidle.sweep.strategies.base import plain
@@ -53,10 +54,25 @@ def doubts(
             "the batches do not tell how many samples they hold, so throughput is in steps, "
             "which do more work the larger the batch is."
         )
-    loose = [cell for cell in ok if not cell.settled]
     yield from _unseen_epochs(trials)
-    if loose:
-        yield f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled: see the intervals."
+    yield from _unsettled(cells)
+
+
+def _unsettled(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield that cells ended before their step time was settled, why, and what would give them longer."""
+    loose = [cell for cell in cells if cell.status == "ok" and not cell.settled]
+    if not loose:
+        return
+    over = [cell for cell in loose if cell.why == BY_ITSELF]
+    steps = sorted({cell.steps // max(cell.runs, 1) for cell in over})
+    counts = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}" if steps else ""
+    reasons = [f"the job was over after {counts} steps that count: give it more steps"] if over else []
+    reasons += dict.fromkeys(cell.why for cell in loose if cell.why != BY_ITSELF and cell.why)
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    yield (
+        f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled{why}: "
+        "see the intervals; --settle 5% is content with less."
+    )
 
 
 def sentence(text: str) -> str:

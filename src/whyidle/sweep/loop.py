@@ -24,6 +24,7 @@ from whyidle.sweep.recommend import recommend
 from whyidle.sweep.recorded import recorded
 from whyidle.sweep.settle import Settling
 from whyidle.sweep.strategies import Search, Strategy
+from whyidle.sweep.take import proof, take
 
 POLL_S: Final = 0.2
 LOOK_EVERY_S: Final = 2.0
@@ -134,6 +135,8 @@ class Sweeping:
             cells=(*done, *left),
             recommended=recommended,
             why=" ".join(filter(None, (why, self._why_it_ended(done)))),
+            take="" if recommended is None else take(self.parameters, recommended, self.plan.command),
+            proof="" if recommended is None else proof(self.folder.path, done, recommended),
             stopped=self.stopped,
             folder=str(self.folder.path),
             usd=self._spent_usd() if self.rate.usd_per_gpu_hour is not None else None,
