@@ -249,7 +249,9 @@ def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Ask
     chosen = _format(show)
     with nullcontext() if show.report is None else destination(show.report, force=show.force) as file:
         try:
-            jobs, _ = _most(prepared, done)
+            jobs = _most(prepared, done)[0]
+            most = prepared.plan.budget.max_cells
+            jobs = jobs if most is None else max(min(jobs, most - len(done)), 0)
             progress = Progress(prepared.plan.limits, jobs, is_quiet=show.quiet)
             with _stoppable(), progress:
                 sweeping.begins, sweeping.seen, sweeping.told = progress.begins, progress.seen, progress.told

@@ -40,7 +40,7 @@ def doubts(
             effect = (
                 "whether it had an effect is not known, and the cells may all be the same job"
                 if worked
-                else "which may be why no job worked"
+                else "that may be why no job worked"
             )
             yield f"-p {parameter.name} was given {parameter.said}: {effect}. {sentence(parameter.advice)}"
     if slots > 1 and any(is_workers(name) for name in names):
@@ -70,8 +70,7 @@ def _unsettled(cells: Sequence[Cell]) -> Iterator[str]:
     reasons += dict.fromkeys(cell.why for cell in loose if cell.why != BY_ITSELF and cell.why)
     why = f" ({'; '.join(reasons)})" if reasons else ""
     yield (
-        f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled{why}: "
-        "see the intervals; --settle 5% is content with less."
+        f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled{why}: see the intervals."
     )
 
 

@@ -29,6 +29,7 @@ VARIABLE: Final = re.compile(r"[A-Za-z_]\w*")
 ON_OFF: Final = {"on", "off"}
 KINDS: Final = "env:, flag:, loader: or torch:"
 EXAMPLE: Final = "-p num_workers=0,4,8"
+WORKERS_OF_LOADER: Final = "0"  # num_workers of DataLoader, where a script does not say
 LIKE: Final = 0.75  # of difflib's ratio: a slip of the hand
 
 
@@ -157,7 +158,8 @@ def _in_command(name: str, values: tuple[str, ...], command: Sequence[str], scri
     if option is not None and set(values) <= ON_OFF and script.is_flag(name.replace("-", "_")):
         return _flag(name, name, values, script)
     if option is not None:
-        return Parameter(name, values, "option", option, f"as {option}, in place of what the command says")
+        said = f"as {option}, in place of what the command says"
+        return Parameter(name, values, "option", option, said, present=words.value_in(command, script.at, name))
     if words.override_in(command, script.at, name):
         return Parameter(name, values, "override", name, f"as {name}=…, in place of what the command says")
     return None
@@ -170,7 +172,8 @@ def _by_script(name: str, values: tuple[str, ...], script: Script) -> Parameter 
     if option is not None and set(values) <= ON_OFF and script.is_flag(plain):
         return _flag(name, plain, values, script)
     if option is not None:
-        return Parameter(name, values, "option", option, f"as {option}, which {script.name} knows")
+        known = f"as {option}, which {script.name} knows"
+        return Parameter(name, values, "option", option, known, present=script.default(plain))
     if script.overrides(name):
         return Parameter(name, values, "override", name, f"as {name}=…, which hydra reads")
     return None
@@ -185,7 +188,8 @@ def _unknown(script: Script) -> str:
 def _advice(name: str, script: Script) -> str:
     """Return what to type where a script does not seem to know a name: one like it, or where the value goes."""
     known = {*script.options(), *(setting.partition(":")[2] for setting in settings.CATALOGUE)}
-    close = difflib.get_close_matches(name.replace("-", "_"), known, n=1, cutoff=LIKE)
+    like = difflib.get_close_matches(name.replace("-", "_"), known, n=1, cutoff=LIKE)
+    close = [] if "." in name else like  # of a dotted name the whole is meant
     if close:
         return f"did you mean -p {close[0]}?"
     return f"put {{{name}}} in the command where the value goes, as in {name}={{{name}}}"
@@ -212,7 +216,8 @@ def _setting(name: str, target: str, values: tuple[str, ...], script: Script) ->
         }.get(bare, f"in PyTorch when {script.name} has imported it")
     else:
         said = f"in DataLoader(...) when {script.name} makes one" + (" to train" if bare == "batch_size" else "")
-    return Parameter(name, values, "setting", target, f"set {said}")
+    present = script.argument(bare, WORKERS_OF_LOADER) if bare == "num_workers" else None
+    return Parameter(name, values, "setting", target, f"set {said}", present=present)
 
 
 def _flag(name: str, bare: str, values: tuple[str, ...], script: Script) -> Parameter:
