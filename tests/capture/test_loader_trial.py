@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,33 @@ def test_a_script_that_ends_by_itself_says_so(tmp_path: Path) -> None:
     assert "saved" in ran.stdout
 
 
+def test_a_loader_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
+    found, ran = trial("slow", tmp_path, loader=5)
+    assert (found["state"], found["why"]) == ("ended", "a second epoch of the training began without it")
+    assert (len(batches(ran)), ran.returncode) == (16, 0)  # one epoch of fifty
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_ctrl_c_ends_a_measurement_without_a_traceback(tmp_path: Path, answers: bool) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    chosen = {**SHORT, "workers": [0, 1], "seconds": 0.5}
+    env = environment(folder, trace=False, syncs=0, loader_trial=chosen)
+    command = [sys.executable, str(JOBS), "deaf" if answers else "slow"]
+    job = subprocess.Popen(command, env=env, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not any('"batches"' in path.read_text() for path in folder.glob("*.loader.json")):
+        assert job.poll() is None
+        time.sleep(0.05)
+    job.send_signal(signal.SIGINT)
+    _, errors = job.communicate(timeout=60)
+    assert job.returncode == -signal.SIGINT
+    assert "Traceback" not in errors
+    (file,) = folder.glob("*.loader.json")
+    found = json.loads(file.read_text())
+    assert (found["state"], found["why"]) == ("ended", "it was stopped while its loader was measured")
+    assert points(found)[0, 2]["batches"] > 0
+
+
 def test_an_epoch_that_is_the_last_goes_on_with_batches_that_it_had(tmp_path: Path) -> None:
     found, ran = trial("plain", tmp_path, steps=1000)
     assert found["state"] == "done"
@@ -208,10 +237,12 @@ def test_all_ranks_take_batches_that_they_had(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     env = environment(folder, trace=False, syncs=0, loader_trial={**SHORT, "workers": [0]})
-    python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", JOBS, "ranks", env=env, cwd=tmp_path)
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    ran = python(*launch, JOBS, "ranks", env=env, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr  # they end together
+    assert "Error" not in ran.stderr
     told = [json.loads(path.read_text()) for path in folder.glob("*.loader.json")]
     (found,) = (one for one in told if one["loaders"])  # of rank 0; the launcher iterates none
     assert (found["state"], found["local_ranks"]) == ("done", 2)
     now, cached = found["training"]["now"], found["training"]["cached"]
     assert now["median_s"] > 4 * 0.004 > cached["median_s"]  # it is the other rank that waits for data
-    assert not (folder / "loader.cached").exists()

@@ -139,6 +139,21 @@ def test_what_a_cause_can_cost_bounds_what_it_claims() -> None:
     assert (found.rule, found.share) == ("host.cpu_affinity", 0.5)
 
 
+def test_files_are_to_be_copied_only_where_files_may_be_what_is_waited_for() -> None:
+    def copied(change: dict[str, Value]) -> bool:
+        (finding,) = ask(measurements(JOB | BLOCKED | change))[0]
+        assert ("next to nothing" in finding.seen) != any("rsync" in fix.change for fix in finding.fixes)
+        return any("rsync" in fix.change for fix in finding.fixes)
+
+    assert not copied({"storage_read_bytes_per_s": 0.0})
+    assert copied({"storage_read_bytes_per_s": 0.0, "data_file_system": "nfs4"})
+    assert copied({"storage_read_bytes_per_s": 0.0, "io_pressure_share": 0.3})
+    assert copied({"storage_read_bytes_per_s": 5e7})
+    unknown = {name: value for name, value in (JOB | BLOCKED).items() if name != "storage_read_bytes_per_s"}
+    (finding,) = ask(measurements(unknown))[0]
+    assert any("rsync" in fix.change for fix in finding.fixes)
+
+
 def test_what_a_person_reads(snapshot: SnapshotAssertion) -> None:
     said = []
     for name, (change, _) in SITUATIONS.items():

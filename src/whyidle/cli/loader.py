@@ -69,7 +69,8 @@ def loader(
         whyidle loader --workers 4,8,16 --cold train.py
         whyidle loader --no-train --format json --report loader.json train.py
 
-    Exit code: 0 when the loader was measured, 2 when it could not be.
+    Exit code: 0 when the loader was measured, 2 when it could not be, 128 and its number where a signal ended the job
+    before (130 after Ctrl-C): what was measured up to there is shown.
     """
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle loader` measures on Linux only")
@@ -79,10 +80,10 @@ def loader(
         with importlib.import_module("whyidle.launch.process").Mask() as mask:
             job = importlib.import_module("whyidle.sweep.loader.job")
             asked = job.Asked(chosen, seconds, 0 if no_train else steps, loader=loader, cold=cold)
-            tried = job.tried(_started(command), output, asked, mask, _say)
+            tried, code = job.tried(_started(command), output, asked, mask, _say)
         render = importlib.import_module("whyidle.render.loader")
         out.write(render.loader_json(tried) if format == "json" else render.loader_text(tried, out.look))
-    return 0
+    return int(code)
 
 
 def _say(text: str) -> None:

@@ -156,6 +156,8 @@ def test_limits() -> None:
     locked = [point(0), point(1), point(2, seconds=20.0), point(4, seconds=17.5)]  # one in the lock: 15% of noise
     assert limit_of([replace(one, cpu_s=2.0) for one in locked], 0.01, 16) == "storage"
     assert limit_of(flat(0, cpu_share=0.1), 0.01, 16) is None
+    assert limit_of(flat(0, 1, cpu_share=0.1), 0.01, 16) == "more"  # no pair of which one has twice the workers
+    assert "what two give was not tried" in " ".join(advise(trial(flat(0, 1, cpu_share=0.1)), 16).other)
     crowded = [replace(one, run_delay_s=0.04 * one.batches) for one in flat(0, 1, 2, 4, 8, cpu_share=0.3)]
     assert limit_of(crowded, 0.01, 16) == "cpu"  # of each 100 ms it waits 40 for a CPU
     assert "other programs used the CPUs meanwhile" in advise(trial(crowded), 16).message

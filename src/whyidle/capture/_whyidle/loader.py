@@ -162,6 +162,12 @@ def number_of(loader: Any, frame: Any) -> int:
     return number
 
 
+def is_new(loader: Any) -> bool:
+    """Return whether a loader was not used yet."""
+    known = _known.get(id(loader))
+    return known is None or known[0]() is not loader
+
+
 def size_of(batch: Any, collated: bool = True, batch_size: int | None = None) -> int:
     """Return samples << 32 | tokens of a batch, each 0 where it is not known.
 

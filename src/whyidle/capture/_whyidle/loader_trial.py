@@ -10,13 +10,17 @@ ID.loader.json has the results; it is written anew after each of them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 from _whyidle import facts, hooks, optimizer, place, record, settings
 from _whyidle import loader as loaders
@@ -143,6 +147,7 @@ class Trial:
         self._optimizers = 0
         self._number: int | None = None  # of the loader that is tried
         self._numbers: set[int] = set()  # of it, and of those that are made like it for later epochs
+        self._epochs: set[int] = set()  # loaders of which the training began an epoch, while another is waited for
         self._looks: tuple[Any, ...] = ()
         self._ahead = 0  # batches that its workers make ahead
         self._listed: dict[int, dict[str, Any]] = {}
@@ -152,6 +157,9 @@ class Trial:
         self._kept: list[Any] = []
         self._peer: Peer | None = None  # this is another rank than the one that tries
         self._done: dict[str, Any] = {}
+        self._given: dict[int, int] = {}  # batches, by loader
+        self._is_done = False
+        self._is_stopped = False  # by Ctrl-C
 
     def optimizer_made(self) -> None:
         """Training is about to begin."""
@@ -174,17 +182,27 @@ class Trial:
             self._peer = Peer()
             return
         try:
-            why = self._not_this(number, frame)
-            self._list(loader, number, why)
-            if not why:
-                self._number = number
-                self._numbers.add(number)
-                self._looks = _looks(loader, frame)
-                self._ahead = (loader.num_workers or 0) * (loader.prefetch_factor or 0)
-                self._try(loader)
+            self._consider(loader, number, frame)
+        except KeyboardInterrupt:
+            self._stopped("while its loader was measured")
         except Exception as error:
             self._content.update(state="failed", why="%s: %s" % (type(error).__name__, error))
             record.note_error("trying the loader")
+            self._write()
+            self._leave()
+
+    def _consider(self, loader: Any, number: int, frame: Any) -> None:
+        """Try a loader if it is the one; end where the one that was asked for does not come."""
+        why = self._not_this(number, frame)
+        self._list(loader, number, why)
+        if not why:
+            self._number = number
+            self._numbers.add(number)
+            self._looks = _looks(loader, frame)
+            self._ahead = (loader.num_workers or 0) * (loader.prefetch_factor or 0)
+            self._try(loader)
+        elif self._wanted is not None and self._is_again(number, frame):
+            self._content.update(state="ended", why="a second epoch of the training began without it")
             self._write()
             self._leave()
 
@@ -193,6 +211,14 @@ class Trial:
         if self._wanted is not None:
             return "" if number == self._wanted else "another one was asked for"
         return self._is_other(frame) or ("" if self._optimizers else "there is no optimizer yet")
+
+    def _is_again(self, number: int, frame: Any) -> bool:
+        """Return whether an epoch of the training begins that is not the first, and no loader is left to come."""
+        if not self._optimizers or self._is_other(frame):
+            return False
+        again = number in self._epochs
+        self._epochs.add(number)
+        return again and not any(loaders.is_new(loader) for loader in list(settings._made))
 
     def _is_other(self, frame: Any) -> str:
         """Return by what an iteration is seen to be none of the training's; empty where nothing says so."""
@@ -225,7 +251,8 @@ class Trial:
             **self._room(),
         )
         self._write()
-        self._plan.run(loader, self._show)
+        with self._interruptible():
+            self._plan.run(loader, self._show)
         if not self._steps:
             self._content["state"] = "done"
             self._write()
@@ -238,6 +265,8 @@ class Trial:
         """Write down what was found so far."""
         self._content.update(found)
         self._write()
+        if self._is_stopped:
+            raise KeyboardInterrupt
 
     def _begin(self, name: str) -> None:
         ahead = self._ahead if name == "now" else 0
@@ -250,9 +279,24 @@ class Trial:
         part = self._part
         if self._peer is not None and os.getpid() == self._pid:
             return self._peer.next(iterator, original)
-        ours = getattr(iterator, "_whyidle", (None,))[0] in self._numbers
-        if part is None or not ours or os.getpid() != self._pid:
+        number = getattr(iterator, "_whyidle", (loaders.LAST,))[0]
+        if os.getpid() != self._pid:
             return original(iterator)
+        if part is None or number not in self._numbers:
+            batch = original(iterator)
+            self._given[number] = self._given.get(number, 0) + 1
+            return batch
+        try:
+            batch = self._batch(part, iterator, original)
+        except KeyboardInterrupt:
+            self._stopped("after %d steps %s" % (len(part.times), NAMES[self._name]))
+        self._given[number] = self._given.get(number, 0) + 1
+        return batch
+
+    def _batch(self, part: Part, iterator: Any, original: Any) -> Any:
+        """Return a batch for the part that is under way, which may end with it."""
+        if self._is_done:
+            self._leave()
         if self._name == "now":
             try:
                 batch = original(iterator)
@@ -260,7 +304,8 @@ class Trial:
                 if len(part.times) < min(LEAST, self._steps):
                     raise
                 self._end(part)  # this epoch may be the last: it goes on with batches that it had
-                return self.next(iterator, original)
+                assert self._part is not None
+                return self._batch(self._part, iterator, original)
             self._kept = [*self._kept, again(batch)][-KEPT:]
         else:
             batch = again(self._kept[part.given % len(self._kept)])
@@ -278,7 +323,17 @@ class Trial:
             return
         self._content["state"] = "done"
         self._write()
-        self._leave()
+        if record._ranks()[1] in (None, 1):
+            self._leave()
+        # The others have this batch already, and wait in its step for ours: all leave instead of having the next.
+        self._is_done = True
+        facts.replace(_marker(), {"loader": self._number, "batches": self._given.get(self._number or 0, 0) + 1})
+
+    def _keep(self, part: Part) -> None:
+        """Write down a part that was broken off, if it has steps enough."""
+        if len(part.times) >= LEAST:
+            self._done[self._name] = part.content(lambda: None)
+            self._content["training"] = {"now": None, "cached": None, **self._done}
 
     def script_ended(self) -> None:
         """The script ended before we ended it: write down what there is."""
@@ -287,12 +342,12 @@ class Trial:
         if self._peer is not None or (not self._listed and record._is_child()):
             return  # another rank tries, or a child that did not train
         why = "the script ended by itself before a DataLoader of a training was iterated"
+        if self._wanted is not None:
+            why = "the script ended by itself"
         if self._part is not None:
             steps = len(self._part.times)
             why = "the script ended by itself after %d steps %s" % (steps, NAMES[self._name])
-            if steps >= LEAST:
-                self._done[self._name] = self._part.content(lambda: None)
-                self._content["training"] = {"now": None, "cached": None, **self._done}
+            self._keep(self._part)
         elif self._number is not None:
             why = "the script ended by itself while its loader was measured"
         self._content.update(state="ended", why=why)
@@ -311,20 +366,38 @@ class Trial:
         except OSError:  # a full disk
             record.note_error("what the loader gives")
 
-    def _leave(self) -> None:
-        """End the process: neither what follows in the script nor what it registered for its end is run."""
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except Exception:
-                pass
-        for iterator in _with_workers():
-            iterator._shutdown_workers()
+    def _stopped(self, when: str) -> NoReturn:
+        """End as Ctrl-C ends a process, but without a traceback through our frames; what was found is written."""
+        if self._part is not None:
+            self._keep(self._part)
+        self._content.update(state="ended", why="it was stopped %s" % when)
+        self._write()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        self._leave(signal.SIGINT)
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Have Ctrl-C end a measurement, whatever the script makes of it."""
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or before in (None, signal.SIG_IGN):
+            yield
+            return
+
+        def stop(_number: int, _frame: Any) -> NoReturn:
+            self._is_stopped = True  # callbacks of forks and of the garbage collector lose what they raise
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, stop)
         try:
-            _marker().unlink()
-        except OSError:  # there is none
-            pass
-        os._exit(0)
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _leave(self, number: int | None = None) -> NoReturn:
+        if record._ranks()[1] in (None, 1):
+            with contextlib.suppress(OSError):  # there is none
+                _marker().unlink()
+        leave(number)
 
 
 class Peer:
@@ -335,28 +408,52 @@ class Peer:
 
     def __init__(self) -> None:
         self._kept: dict[int, list[Any]] = {}  # by loader
-        self._given = 0
+        self._given: dict[int, int] = {}  # batches, by loader
 
     def next(self, iterator: Any, original: Any) -> Any:
-        """Return the next batch of an iterator."""
+        """Return the next batch of an iterator; end instead where rank 0 is done."""
         number = int(getattr(iterator, "_whyidle", (loaders.LAST,))[0])
-        kept = self._kept.get(number, [])
-        if kept and self._is_cached(number):
-            self._given += 1
-            return again(kept[self._given % len(kept)])
-        batch = original(iterator)
-        self._kept[number] = [*kept, again(batch)][-KEPT:]
+        kept, given = self._kept.get(number, []), self._given.get(number, 0)
+        told = self._told(number)
+        if told is not None and given >= told.get("batches", given + 1):
+            leave()
+        if kept and told is not None:
+            batch = again(kept[given % len(kept)])
+        else:
+            batch = original(iterator)
+            self._kept[number] = [*kept, again(batch)][-KEPT:]
+        self._given[number] = given + 1
         return batch
 
-    def _is_cached(self, number: int) -> bool:
+    def _told(self, number: int) -> dict[str, Any] | None:
+        """Return what rank 0 says while it has batches of this loader that it had; None before."""
         try:
-            return bool(json.loads(_marker().read_text(encoding="utf-8"))["loader"] == number)
+            told = json.loads(_marker().read_text(encoding="utf-8"))
+            return told if told["loader"] == number else None
         except (OSError, ValueError, KeyError):
-            return False
+            return None
+
+
+def leave(number: int | None = None) -> NoReturn:
+    """End the process: neither what follows in the script nor what it registered for its end is run.
+
+    Args:
+        number: the signal by which it ends; None ends it well.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+    for iterator in _with_workers():
+        iterator._shutdown_workers()
+    if number is not None:
+        os.kill(os.getpid(), number)
+    os._exit(0)
 
 
 def _marker() -> Path:
-    """Return the file that is there while rank 0 has batches that it had."""
+    """Return the file that is there while rank 0 has batches that it had; of several ranks, it stays there."""
     return Path(record.folder(), "loader.cached")
 
 

@@ -28,6 +28,9 @@ class Storage(Rule):
     `whyidle watch --pid` tells it of a running job by workers, or a main thread, that are met in reads, or by stacks
     of workers that sleep inside a batch.
 
+    Where the job was seen to read next to nothing, and its data are not on a network file system, the wait may as well
+    be for a server that gives samples, or a sleep: then no copying of files is advised.
+
     ## When to ignore it
     Only the first epoch is slow: it reads a cold disk, later ones the page cache.
     """
@@ -62,8 +65,10 @@ class Storage(Rule):
         file_system = str(m.one("data_file_system").value) if "data_file_system" in m else ""
         site = str(m.one("look_site").value) if "look_site" in m else ""
         said = [f"workers are blocked {m.number('batch_blocked_share'):.0%} of the time that a batch takes"]
-        if "storage_read_bytes_per_s" in m:
+        if "storage_read_bytes_per_s" in m and not self._reads_nothing(m, file_system):
             said.append(f"the job reads {m.number('storage_read_bytes_per_s') / 1e6:.3g} MB/s from storage")
+        elif "storage_read_bytes_per_s" in m:
+            said.append("the job reads next to nothing from storage: it may be a remote service, or a sleep")
         if file_system:
             said.append(f"the data set is on {file_system}")
         if site:
@@ -86,12 +91,18 @@ class Storage(Rule):
             or file_system.split(".", maxsplit=1)[0] in self.network
         )
 
+    def _reads_nothing(self, m: Measurements, file_system: str) -> bool:
+        """Say whether it was seen that what blocks the workers is no reading of files."""
+        return m.get("storage_read_bytes_per_s", self.reads) < self.reads and not self._seen_to_read(m, file_system)
+
     def _fixes(self, m: Measurements) -> tuple[Fix, ...]:
         # blocked workers take little of a CPU: there may be more of them than CPUs
         known = m.get("num_workers", 0.0) >= 1
         workers = 2 * int(m.get("num_workers", 0.0))
         more = f"{workers}" if known else "2 * num_workers"
         coefficients = {"factor": self.half, "prior": 1.0} | ({"workers": workers, "prefetch": 4} if known else {})
+        file_system = str(m.one("data_file_system").value) if "data_file_system" in m else ""
+        edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),)
         return (
             Fix(
                 "have more reads under way: workers that wait take no CPU",
@@ -102,12 +113,21 @@ class Storage(Rule):
                 edits=(Edit("scale_host", {"cause": "data_wait"}, coefficients),),
             ),
             Fix(
+                "if it is a server: ask it for many samples at once, or keep what it gave on a local disk",
+                "see what they wait for: whyidle run --workers",
+                effort="code",
+                applies=self.more_applies,
+                risk="room on the disk; what is kept gets old",
+                edits=edits,
+            )
+            if self._reads_nothing(m, file_system)
+            else Fix(
                 "read from a local disk or memory, in large files",
                 "rsync -a DATA_SET /local/  # before training; many small files: pack them (tar shards, HDF5, LMDB)",
                 effort="setting",
                 applies=self.stage_applies,
                 risk="takes time before the first step, and room on the disk",
-                edits=(Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),),
+                edits=edits,
             ),
         )
 

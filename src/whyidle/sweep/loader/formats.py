@@ -47,8 +47,9 @@ def other_changes(
         yield f"make a sample cheaper: decode and resize beforehand, smaller images, or decode on the GPU{took}"
     elif limit == "more":
         most = max(point.workers for point in points)
+        known = "with more it still gets faster" if most > 1 else "what two give was not tried"
         yield (
-            f"try more workers than {most}: with more it still gets faster, and the CPUs are not full: "
+            f"try more workers than {most}: {known}, and the CPUs are not full: "
             f"whyidle loader --workers {most},{2 * most},{4 * most}"
         )
     elif limit == "unknown":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from whyidle.launch.program import NotStartedError, Program, find
 from whyidle.launch.watched import run_watched
 from whyidle.model.loader_trial import LoaderTrial, Tried
 from whyidle.read.loader_trial import read_loader_trials
+from whyidle.render.words import duration
 from whyidle.sweep.loader.advice import advise
 
 SAID = {
@@ -29,6 +31,7 @@ SAID = {
     "measuring": "the training waits while its DataLoader is measured alone",
     "training": "the training makes some steps, as it is and without loading; then it is ended",
 }
+PATIENCE_S = 30.0  # after which a script that comes to no loader is told of; then after twice that, and so on
 GRACE_S = 10.0  # for a job whose trial is over: ranks that wait for one that ended are then told to end
 ANY = "whyidle loader --loader 0 tries the first that is iterated, whatever it is for"
 
@@ -61,18 +64,20 @@ def cpus_of(told: Machine) -> float | None:
 
 def tried(
     command: Sequence[str], output: Path | None, asked: Asked, mask: Mask, say: Callable[[str], None] = lambda _: None
-) -> Tried:
-    """Run a script until its loader was tried, and return that with what follows; see `run`."""
-    folders, trial = run(command, output, asked, mask, say)
+) -> tuple[Tried, int]:
+    """Run a script until its loader was tried, and return that with what follows, and the exit code; see `run`."""
+    folders, trial, ended = run(command, output, asked, mask, say)
     here = machine()
     cpus = cpus_of(here)
     place = folders.run.relative_to(Path.cwd()) if folders.run.is_relative_to(Path.cwd()) else folders.run
-    return Tried(tuple(command), str(place), trial, advise(trial, cpus), cpus, here.memory_bytes)
+    told = Tried(tuple(command), str(place), trial, advise(trial, cpus), cpus, here.memory_bytes)
+    # A job whose trial is over may have been ended by us; before, somebody stopped it.
+    return told, ended.status if ended.signal is not None and trial.state not in {"done", "failed"} else 0
 
 
 def run(
     command: Sequence[str], output: Path | None, asked: Asked, mask: Mask, say: Callable[[str], None]
-) -> tuple[Folders, LoaderTrial]:
+) -> tuple[Folders, LoaderTrial, Ended]:
     """Run a script until its loader was tried.
 
     Args:
@@ -94,8 +99,10 @@ def run(
         raise WhyIdleError(f"no folder can be written ({error.strerror})", "-o a folder that can") from None
     ended = _run(program, folders, asked, mask, say)
     mask.lift()
+    for marker in folders.run.rglob("loader.cached"):  # by which the ranks of a job ended together
+        marker.unlink(missing_ok=True)
     trial = next(iter(read_loader_trials(folders.run, [])), None)
-    return folders, _checked(trial, ended)
+    return folders, _checked(trial, ended, program, asked.loader), ended
 
 
 def _run(program: Program, folders: Folders, asked: Asked, mask: Mask, say: Callable[[str], None]) -> Ended:
@@ -139,11 +146,29 @@ class _Follower:
         self._clock = clock
         self._told = 0  # points
         self._state = ""
+        self._began = clock()
+        self._patience = PATIENCE_S
         self._done: float | None = None  # since when
+
+    def _wait(self, trial: LoaderTrial | None) -> None:
+        """Tell of a script that has not come to the loader yet, ever more seldom."""
+        waited = self._clock() - self._began
+        if waited < self._patience:
+            return
+        self._patience *= 2
+        if trial is None:
+            what = "it has not imported torch"
+        elif trial.loaders:
+            what = "only " + ", ".join(f"{one.loader} ({one.where}: {one.skipped})" for one in trial.loaders)
+        else:
+            what = "no DataLoader was iterated"
+        self._say(f"after {duration(waited)} the script still runs: {what}")
 
     def look(self) -> None:
         """Tell of what is new; ask the job to end, a while after the trial is over."""
         trial = next(iter(read_loader_trials(self._folders.capture, [])), None)
+        if trial is None or trial.state == "looking":
+            self._wait(trial)
         if trial is None:
             return
         if trial.state == "measuring" != self._state:
@@ -181,17 +206,20 @@ def _output_on_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def _checked(trial: LoaderTrial | None, ended: Ended) -> LoaderTrial:
+def _checked(trial: LoaderTrial | None, ended: Ended, program: Program, asked: int | None) -> LoaderTrial:
     """Return a trial that measured something; WhyIdleError where there is none."""
     if trial is not None and any(point.batches_per_s for point in trial.points):
         return trial
     if ended.signal == signal.SIGINT:
         raise KeyboardInterrupt
     how = f"exited with {ended.exit_code}" if ended.signal is None else f"was ended by signal {ended.signal}"
+    said = "its own output says why"
     if trial is None:
+        if ended.status and _has_no_torch(program):
+            raise WhyIdleError(f"{program.path} has no torch", "whyidle loader -- /path/to/python train.py")
         raise WhyIdleError(
             f"the script {how}, and no process of it that whyidle could watch imported torch",
-            "its own output says why" if ended.status else "is this the command that trains?",
+            said if ended.status else "is this the command that trains?",
         )
     if trial.state == "failed":
         raise WhyIdleError(f"the loader could not be tried: {trial.why}", "errors.txt in the run directory says more")
@@ -199,12 +227,30 @@ def _checked(trial: LoaderTrial | None, ended: Ended) -> LoaderTrial:
         why = next((point.why for point in trial.points if point.why), trial.why)
         raise WhyIdleError(f"the loader gave no batch: {why}", "does the script run without whyidle?")
     if trial.loaders:
-        listed = "\n".join(
-            f"  --loader {one.loader}  {one.where}  {one.dataset}  ({one.skipped})" for one in trial.loaders
-        )
-        raise WhyIdleError(f"none of the script's DataLoaders seems to be the training's:\n{listed}", ANY)
+        raise _none_taken(trial, asked)
     message = (
         f"the script {how} before it iterated a DataLoader" if ended.status else "the script iterates no DataLoader"
     )
-    hint = "its own output says why" if ended.status else "whyidle tries torch.utils.data.DataLoader only"
-    raise WhyIdleError(message, hint)
+    raise WhyIdleError(message, said if ended.status else "whyidle tries torch.utils.data.DataLoader only")
+
+
+def _none_taken(trial: LoaderTrial, asked: int | None) -> WhyIdleError:
+    """Return what is wrong with a script whose loaders are not what was asked for."""
+    if asked is not None:
+        there = ", ".join(f"{one.loader} ({one.where})" for one in trial.loaders)
+        count = "one" if len(trial.loaders) == 1 else f"{len(trial.loaders)}"
+        return WhyIdleError(f"there is no loader {asked} ({trial.why}); the script has {count}: {there}")
+    listed = "\n".join(f"  --loader {one.loader}  {one.where}  {one.dataset}  ({one.skipped})" for one in trial.loaders)
+    return WhyIdleError(f"none of the script's DataLoaders seems to be the training's:\n{listed}", ANY)
+
+
+def _has_no_torch(program: Program) -> bool:
+    """Return whether a job was started with a Python in which there is no torch."""
+    if not Path(program.arguments[0]).name.startswith("python"):
+        return False
+    look = "import importlib.util, sys; sys.exit(3 if importlib.util.find_spec('torch') is None else 0)"
+    try:
+        ran = subprocess.run([program.path, "-c", look], capture_output=True, check=False, timeout=10)  # noqa: S603
+        return ran.returncode == 3
+    except (OSError, subprocess.TimeoutExpired):
+        return False

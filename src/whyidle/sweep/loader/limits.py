@@ -37,6 +37,8 @@ def limit_of(points: Sequence[Point], ceiling: float | None, cpus: float | None)
     fewer = [point for point in by_workers.values() if point.workers <= most.workers / 2]
     if not most.workers or not fewer:
         return None
+    if most.workers == 1:  # as good as none, where both wait: that says nothing of two
+        return "more"
     if _pace(most) >= GROWS * max(map(_pace, fewer)):
         return "more"
     share = cpu_share(min(points, key=lambda point: point.workers))
