@@ -24,26 +24,26 @@ SPLIT = "parts of a GPU (MIG)"
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """The same work at another utilization."""
+    """The same work at another utilization. None: what it takes to know was not given."""
 
-    busy: float  # 0-1
-    hours: float
-    usd: float
-    idle_usd: float  # of it for waiting
-    usd_per_million_samples: float | None = None  # None: how fast the job is was not given
+    busy: float | None  # 0-1
+    hours: float | None
+    usd: float | None
+    idle_usd: float | None  # of it for waiting
+    usd_per_million_samples: float | None = None
     usd_per_million_tokens: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a job costs, how much of that is waiting, and what the same work costs with less of it."""
+    """What a job costs, how much of that is waiting, and what the same work costs with less of it. None: not given."""
 
     gpus: int
     usd_per_gpu_hour: float
-    hours: float
-    busy: float  # 0-1
-    total_usd: float
-    idle_usd: float
+    hours: float | None
+    busy: float | None  # 0-1
+    total_usd: float | None
+    idle_usd: float | None
     table: tuple[CostRow, ...]
     samples_per_s: float | None = None  # today, of all GPUs
     tokens_per_s: float | None = None
@@ -85,8 +85,8 @@ def check(
 def bill(
     gpus: int,
     usd_per_gpu_hour: float,
-    hours: float,
-    busy: float,
+    hours: float | None = None,
+    busy: float | None = None,
     targets: Iterable[float] = TARGETS,
     *,
     samples_per_s: float | None = None,
@@ -97,8 +97,8 @@ def bill(
     Args:
         gpus: GPUs rented.
         usd_per_gpu_hour: US dollars for one GPU for one hour.
-        hours: what the job takes today.
-        busy: share of that time in which the GPUs work, 0-1.
+        hours: what the job takes today, for what it costs.
+        busy: share of that time in which the GPUs work, 0-1, for what of it is waiting, and for the table.
         targets: shares to compare with, 0-1.
         samples_per_s: what all GPUs get through today, for the cost of a million of them.
         tokens_per_s: the same.
@@ -112,25 +112,26 @@ def bill(
     rows = []
     for target in sorted(targets):
         check(busy=target)
-        if target > busy:  # then it is done so many times faster
+        if busy is not None and target > busy:  # then it is done so many times faster
             faster = (None if speed is None else speed * target / busy for speed in speeds)
-            rows.append(_row(gpus, usd_per_gpu_hour, hours * busy / target, target, *faster))
-    total = gpus * usd_per_gpu_hour * hours
-    return Bill(gpus, usd_per_gpu_hour, hours, busy, total, total * (1 - busy), tuple(rows), *speeds)
+            rows.append(_row(gpus, usd_per_gpu_hour, hours and hours * busy / target, target, *faster))
+    today = _row(gpus, usd_per_gpu_hour, hours, busy, *speeds)
+    return Bill(gpus, usd_per_gpu_hour, hours, busy, today.usd, today.idle_usd, tuple(rows), *speeds)
 
 
 def _row(
     gpus: int,
     usd_per_gpu_hour: float,
-    hours: float,
-    busy: float,
+    hours: float | None,
+    busy: float | None,
     samples_per_s: float | None,
     tokens_per_s: float | None,
 ) -> CostRow:
-    usd = gpus * usd_per_gpu_hour * hours
+    usd = None if hours is None else gpus * usd_per_gpu_hour * hours
+    idle = None if usd is None or busy is None else usd * (1 - busy)
     speeds = (samples_per_s, tokens_per_s)
     each = (None if speed is None else usd_per_million_tokens(gpus, usd_per_gpu_hour, speed) for speed in speeds)
-    return CostRow(busy, hours, usd, usd * (1 - busy), *each)
+    return CostRow(busy, hours, usd, idle, *each)
 
 
 def price(

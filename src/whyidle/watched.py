@@ -234,7 +234,10 @@ def end(run: Run, steps: int | None = None) -> Iterator[str]:
     how = ended(run)
     if how is None:
         return
-    if how.signal:
+    on_purpose = next((node.ended_on_purpose for node in run.nodes if node.ended_on_purpose), "")
+    if on_purpose and (how.signal or how.exit_code):
+        yield on_purpose
+    elif how.signal:
         yield f"The job was ended by signal {how.signal}{_signal_name(how.signal)}."
     elif how.exit_code:
         yield f"The job ended with exit code {how.exit_code}."

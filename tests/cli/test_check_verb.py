@@ -37,8 +37,8 @@ def test_saving_says_what_is_kept(
     assert (kept["batch_size"], kept["model"], kept["warm_up"]) == (8, "__main__.Model", 10)
     assert [len(steps) for steps in kept["step_seconds"]] == [139]
     assert main(["baseline", "save", FAST, "-o", "b.json"]) == 2
-    assert "--force replaces it" in capsys.readouterr().err
-    assert main(["baseline", "save", FAST, "-o", "b.json", "--force", "--format", "json"]) == 0
+    assert "--overwrite replaces it" in capsys.readouterr().err
+    assert main(["baseline", "save", FAST, "-o", "b.json", "--overwrite", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["baseline"]["steps_from"] == "Optimizer.step"
 
 
@@ -146,6 +146,53 @@ def test_junit(baseline: str) -> None:
     assert [case.get("name") for case in suite] == ["throughput", "GPU idle", "data wait"]
     assert main(asked) == 2  # the file is there
     assert main([*asked, "--overwrite"]) == 1
+
+
+def test_what_is_written_to_a_file_is_said_in_a_line(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", SLOW, "--max-data-wait", "10%", "-f", "junit", "-o", "check.xml"]) == 1
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "The limit is broken: data wait. Report: check.xml\n")
+
+
+@pytest.mark.parametrize("run", [SLOW, "nowhere"])
+def test_what_is_not_judged_is_an_error_of_a_ci_server(
+    baseline: str, run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = json.loads(Path(baseline).read_text("utf-8"))
+    file["baseline"] |= {"batch_size": 16}
+    Path(baseline).write_text(json.dumps(file), "utf-8")
+    said = "batch size 16, now 8" if run == SLOW else "no such file or folder: nowhere"
+    asked = ["check", run, "--baseline", baseline, "--max-throughput-loss", "5%"]
+    assert main([*asked, "-f", "junit", "-o", "check.xml"]) == 2
+    assert said in capsys.readouterr().err
+    suite = ET.parse("check.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("errors"), suite[0].get("name")) == ("1", "1", "verdict")
+    assert said in str(suite[0][0].get("message"))
+    assert main([*asked, "-f", "github"]) == 2
+    told = capsys.readouterr().out
+    assert told.startswith("::error title=whyidle check%3A not judged::")
+    assert (said in told, told.count("\n")) == (True, 1)
+    assert main([*asked, "-f", "json", "-o", "check.json"]) == 2
+    assert not Path("check.json").exists()
+
+
+def test_a_run_that_is_not_there_is_said_before_a_file_that_is(
+    baseline: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["baseline", "save", "nowhere"]) == 2
+    assert "no such file or folder: nowhere" in capsys.readouterr().err
+    assert main(["baseline", "save", FAST, "--repeat", "nowhere", "--force"]) == 2
+    assert "no such file or folder: nowhere" in capsys.readouterr().err
+    assert main(["baseline"]) == 2
+    assert "missing argument 'save'\n" in capsys.readouterr().err
+
+
+def test_throughput_is_that_of_compare(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", FAST, SLOW, "-f", "json"]) in {0, 1}
+    compared = json.loads(capsys.readouterr().out)
+    kept = json.loads(Path(baseline).read_text("utf-8"))["baseline"]
+    assert kept["samples_per_s"] == pytest.approx(compared["before"]["samples_per_s"], rel=1e-3)
+    assert kept["samples_per_s"] == pytest.approx(kept["batch_size"] / kept["step_time_mean_s"], rel=1e-4)
 
 
 def test_github(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:

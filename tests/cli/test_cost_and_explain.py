@@ -61,6 +61,39 @@ def test_cost_of_a_million(capsys: pytest.CaptureFixture[str], snapshot: Snapsho
         assert main([*ASKED, "--tokens-per-s", speed]) == 2
 
 
+def test_a_unit_of_work_needs_a_price_and_a_speed_only(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["cost", "--gpus", "8", "--price", "2.60", "--tokens-per-s", "46104"]
+    assert main(asked) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[0] == "  $0.125 per million tokens."
+    assert "the same work" not in told
+    assert main([*asked, "--busy", "40%"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[-2:]] == [
+        ["80%", "$0.0627"],
+        ["95%", "$0.0528"],
+    ]
+    assert main([*asked, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["hours"], found["busy"], found["total_usd"], found["idle_usd"], found["table"]) == (None,) * 4 + ([],)
+
+
+def test_without_a_busy_share_nothing_is_said_of_waiting(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--gpus", "8", "--price", "2.60", "--hours", "24"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "  $499.20 in all."
+
+
+@pytest.mark.parametrize("given", [[], ["--busy", "40%"], ["--price", "2.60", "--gpus", "8"]])
+def test_what_a_bill_needs_is_said_at_once(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", *given]) == 2
+    assert "hint: --price 2.60 --hours 24, or --price 2.60 --tokens-per-s 46104" in capsys.readouterr().err
+
+
+def test_no_bill_is_wider_than_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ASKED, "--tokens-per-s", "46104", "--samples-per-s", "2.5"]) == 0
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
+
+
 @pytest.mark.parametrize(
     "numbers",
     [

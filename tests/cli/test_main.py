@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,6 +52,30 @@ def test_version_is_quick() -> None:
 def test_help(verb: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
     assert main([verb, "--help"] if verb else ["--help"]) == 0
     assert capsys.readouterr().out == snapshot
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_help_speaks_as_people_do(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert re.findall(r"<.*>|default: \(", told) == []  # no types of Python, and no brackets that nobody would type
+
+
+@pytest.mark.parametrize("verb", ["baseline", "check", "cost", "scaling"])
+def test_help_fits_into_80_columns(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([verb, "--help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"), [("rnu", "`whyidle run`?"), ("compar", "`whyidle compare`?"), ("learn", "verbs: ")]
+)
+def test_a_verb_is_meant_where_it_is_close(typed: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([typed]) == 2
+    assert hint in capsys.readouterr().err
 
 
 def test_help_and_version_are_words_too(capsys: pytest.CaptureFixture[str]) -> None:

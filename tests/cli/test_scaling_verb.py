@@ -27,9 +27,10 @@ def test_runs(tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion) -> 
     assert capsys.readouterr().out == snapshot
 
 
-def test_json_to_a_file(tmp_path: Path) -> None:
+def test_json_to_a_file(tmp_path: Path, capsys: Captured) -> None:
     out = tmp_path / "scaling.json"
     assert main([*NUMBERS, "--price", "2.60", "-o", str(out)]) == 0
+    assert capsys.readouterr().err == f"4 GPUs do 2.40x the work of 1: 60% of linear. Report: {out}\n"
     found = json.loads(out.read_text("utf-8"))
     assert found["sizes"][1]["usd_per_million"] == pytest.approx(1.2037)
     assert main([*NUMBERS, "-o", str(out)]) == 2  # it is there
@@ -72,3 +73,33 @@ def test_one_size_is_said(tmp_path: Path, capsys: Captured) -> None:
     runs = [str(watched(tmp_path / name, 2)) for name in ("one", "other")]
     assert main(["scaling", *runs]) == 2
     assert "every run here is on 2 GPUs" in capsys.readouterr().err
+
+
+def test_more_than_linear_is_doubted_and_is_cheaper(capsys: Captured) -> None:
+    assert main(["scaling", "--throughput", "2=1000,4=3000", "-f", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["cheapest"], found["dearer_from"], len(found["warnings"])) == (4, None, 1)
+    assert found["warnings"][0].startswith("more than linear: something else than the number of GPUs differs")
+    assert main(["scaling", "--throughput", "2=1000,4=3000"]) == 0
+    assert "cost  a sample is cheapest on 4 GPUs: 0.67x what it costs on 2." in capsys.readouterr().out
+
+
+def test_the_docs_show_what_is_printed(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(NUMBERS) == 0
+    page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text("utf-8")
+    assert capsys.readouterr().out.rstrip() in page
+
+
+def test_a_table_fits_into_80_columns(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["scaling", "--throughput", "1=1000,1024=2400000", "--price", "2.60"]) == 0
+    runs = [str(watched(tmp_path / f"{ranks}", ranks)) for ranks in (1, 2)]
+    assert main(["scaling", *runs]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_what_would_record_a_part_is_said(tmp_path: Path, capsys: Captured) -> None:
+    runs = [str(watched(tmp_path / f"{ranks}", ranks)) for ranks in (1, 2)]
+    assert main(["scaling", *runs]) == 0
+    assert "record each size with `whyidle run --trace-ranks all`" in " ".join(capsys.readouterr().out.split())

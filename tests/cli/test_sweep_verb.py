@@ -141,14 +141,21 @@ def test_a_dry_run_runs_nothing(here: Path) -> None:
     assert "python3 train.py --num-workers 4" in ran.stdout
     assert "2 jobs at most" in ran.stdout
     assert "$0.67 at most" in ran.stdout
+    ran = whyidle(
+        "--dry-run", "--format", "json", "--gpus", "0,1", "-p", "num_workers=0,4", "--", "python3", "train.py"
+    )
+    told = json.loads(ran.stdout)
+    assert [cell["params"] for cell in told["cells"]] == [{"num_workers": "0"}, {"num_workers": "4"}]
+    assert told["cells"][1]["command"].startswith("CUDA_VISIBLE_DEVICES=1 whyidle run ")
+    assert (told["most_jobs"], told["most_usd"]) == (2, None)
     assert not list(here.glob("whyidle-sweeps"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "first"),
     [
-        (["-p", "num_workers"], "--num-workers 1"),
-        (["--strategy", "workers"], "--num-workers 1"),
+        (["-p", "num_workers"], "--num-workers 0"),  # what it does without -p
+        (["--strategy", "workers"], "--num-workers 0"),
         (["-p", "batch-size"], "--set loader:batch_size=8"),
         (["--strategy", "batch"], "--set loader:batch_size=8"),
     ],
@@ -216,6 +223,13 @@ def test_a_budget_stays_with_the_folder(here: Path, capsys: pytest.CaptureFixtur
     assert main(["sweep", "--resume", "out", "--max-cells", "2"]) == 2
     assert "not run" not in capsys.readouterr().out
     assert sorted(path.name for path in here.glob("out/cell-*")) == ["cell-01-x=1", "cell-02-x=2"]
+
+
+def test_a_limit_is_consent(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "--price", "2", "--max-cost", "1", "-p", "x=1", "--", "true", "{x}"]) == 2
+    said = capsys.readouterr()
+    assert "nobody to ask" not in said.err
+    assert said.out.startswith("  Nothing to recommend: no cell gave a throughput.")
 
 
 def test_the_price_of_the_project_counts(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,16 +37,22 @@ def watched(
     compute: float = 30,
     samples: int = 32,
     steps: int = 60,
+    on_gpu: bool = True,
     **settings: Any,
 ) -> Path:
     """Write a run directory of a job with so many ranks: ms for data and the backward pass, samples per rank."""
     processes = []
     for rank in range(ranks):
         process = Process(rank=rank, pid=4000 + rank, world_size=ranks)
-        for name, value in {"model": "Net", "parameters": 1000, **settings}.items():
+        for name, value in {
+            "model": "Net",
+            "parameters": 1000,
+            **({} if on_gpu else {"device": "cpu"}),
+            **settings,
+        }.items():
             process.setting(name, value)
         for step in range(steps):
-            process.batch(data, samples=samples, workers=True, idle=data)
+            process.batch(data, samples=samples, workers=True, idle=data if on_gpu else None)
             process.wait(1)
             process.forward(20)
             process.backward(compute + VARIES[step * 7 % 5])

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.compare.scaled_jobs import BASE, simulated, sizes
 from whyidle.compare.lost import Shares, split
-from whyidle.compare.scaling import OVERLAP, scaling, scaling_of
+from whyidle.compare.scaling import BEYOND, ON_CPU, OVERLAP, RECORD, percent_of, scaling, scaling_of
 from whyidle.errors import WhyIdleError
+from whyidle.model.comparison import Interval
 from whyidle.model.evidence import Run
 from whyidle.model.scaling import Loss, Scaling
 from whyidle.read import load
@@ -68,6 +69,23 @@ def test_by_numbers() -> None:
     assert (found.cheapest, found.dearer_from, found.doubling.sizes) == (1, 4, 2)
     assert found.not_recorded == ("communication", "imbalance", "input")
     assert all(math.isinf(size.efficiency.high) for size in found.sizes)  # nothing tells how much they vary
+
+
+@pytest.mark.parametrize(("rate", "told"), [(2400, ()), (4000, ()), (4100, ()), (6000, (BEYOND,))])
+def test_only_what_was_recorded_can_be_more_than_all(rate: float, told: tuple[str, ...]) -> None:
+    assert scaling_of({1: 1000, 4: rate}).warnings == told
+
+
+def test_ranks_on_cpus_are_not_advised_to_be_traced(tmp_path: Path) -> None:
+    for on_gpu, how in ((True, RECORD), (False, ON_CPU)):
+        found = scaling(sizes(tmp_path / how[:6], {"ranks": 1, "on_gpu": on_gpu}, {"ranks": 2, "on_gpu": on_gpu}))
+        assert (found.not_recorded[0], found.how_to_record) == ("communication", how)
+
+
+def test_how_sure_an_efficiency_is_stands_beside_it() -> None:
+    assert percent_of(Interval(0.65, 0.95, 1.63), " of linear") == "95% of linear (65%\N{EN DASH}163%)"
+    assert percent_of(Interval(-math.inf, 0.95, math.inf), " of linear") == "95% of linear"
+    assert percent_of(Interval(0.949, 0.95, 0.951)) == "95%"
 
 
 def test_more_gpus_can_be_cheaper() -> None:

@@ -16,6 +16,7 @@ from tests.recorded import BATCH, BEGAN, GPU_OF_MACHINE, MS, STEP, WALL, Machine
 from whyidle.errors import WhyIdleError
 from whyidle.model.evidence import Fact, LoaderSettings, Record, SyncSite, Value
 from whyidle.read import load
+from whyidle.watched import end
 
 
 @pytest.fixture
@@ -245,6 +246,35 @@ def test_runs_that_lie_side_by_side_are_not_one(tmp_path):
     assert len(load([tmp_path / "run-2"]).logs) == 1
     with pytest.raises(WhyIdleError):
         load([tmp_path / "run-1", tmp_path / "run-2"])
+
+
+def test_the_folder_of_a_sweep_is_known_as_one(tmp_path):
+    for number in range(3):
+        side_by_side(tmp_path, number * 1000, name=f"cell-0{number}-x={number}", command=f"job {number}")
+    (tmp_path / "sweep.json").write_text("{}", "utf-8")
+    with pytest.raises(WhyIdleError) as refused:
+        load(tmp_path)
+    first, *lines = refused.value.message.splitlines()
+    assert first == f"{tmp_path} is the folder of a sweep, with a run in each cell:"
+    assert [line.rpartition("/")[2] for line in lines] == ["cell-00-x=0", "cell-01-x=1", "cell-02-x=2"]
+    assert refused.value.hint.startswith(f"whyidle sweep --resume {tmp_path} ")
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ('{"status": "ok", "why": "known to 2%"}', ["The sweep ended the job: known to 2%."]),
+        ('{"status": "ok", "why": "it ended by itself"}', ["The job was ended by signal 15 (SIGTERM)."]),
+        ('{"status": "failed", "why": "ended by signal 15"}', ["The job was ended by signal 15 (SIGTERM)."]),
+        ("nonsense", ["The job was ended by signal 15 (SIGTERM)."]),
+    ],
+)
+def test_a_job_that_its_sweep_ended(cell, said, tmp_path):
+    told = {"clock": clock(0), "ended": {"mono_ns": BEGAN + 10**9, "exit_code": None, "signal": 15}}
+    Machine("box", [Process(0, 4000, 2).train(4)], told=told).write(tmp_path / "cell-01")
+    folder = next(path.parent for path in tmp_path.rglob("node.json")).parent
+    (folder / "cell.json").write_text(cell, "utf-8")
+    assert list(end(load(folder))) == said
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,13 @@ def test_plain_screens_are_ascii_and_fit(width: int) -> None:
     assert len(text.splitlines()) <= 40
 
 
+def test_nothing_is_lost_without_a_sign() -> None:
+    points = [Point(gpus, near(rate), shares=Shares(0.0, 0.0, 0.0)) for gpus, rate in ((1, 1000), (2, 2002))]
+    told = scaling_text(scaled(points, unit="samples", usd_per_gpu_hour=None), Look())
+    assert "together" in told
+    assert "-0%" not in told
+
+
 def test_json() -> None:
     found = json.loads(scaling_json(traced()))
     assert (found["schema_version"], found["kind"], found["unit"]) == (1, "weak", "samples")

@@ -72,7 +72,10 @@ def test_what_the_script_does_not_seem_to_know_is_doubted(tmp_path: Path) -> Non
     done = [Cell({"lr": value}, "ok", settled=True) for value in "12"]
     (said,) = doubts(done, [], [], parameters, 1)
     assert said.startswith("-p lr was given as --lr, which train.py does not seem to know: whether it had an effect")
-    assert list(doubts([Cell({"lr": "1"}, "failed")], [], [], parameters, 1)) == []
+    (said,) = doubts([Cell({"lr": "1"}, "failed")], [], [], parameters, 1)
+    assert "that may be why no job worked. Put {lr} in the command where the value goes, as in lr={lr}." in said
+    (slip,) = parse(["num_wrkers=1,2"], ["python3", "train.py"], tmp_path)
+    assert slip.advice == "did you mean -p num_workers?"
     known = parse(["lr=1,2"], ["python3", "train.py", "--lr", "3"], tmp_path)
     assert list(doubts(done, [], [], known, 1)) == []
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from whyidle.sweep.parameters import parse
 from whyidle.sweep.script import MOST_FILES, find
 
 
@@ -120,3 +121,23 @@ def test_reading_ends(tmp_path: Path) -> None:
     assert find(["python", "odd.py"], tmp_path).option("num_workers") is None
     assert find(["python", "absent.py"], tmp_path).texts is None
     assert find(["python", "-m", "a\0b"], tmp_path).texts is None
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "present"),
+    [
+        ('parser.add_argument("--num-workers", type=int, default=3)', "python3 train.py", "3"),
+        ('parser.add_argument("--num-workers", type=int, default=3)', "python3 train.py --num-workers 5", "5"),
+        ('parser.add_argument("--num-workers", type=int)', "python3 train.py --num-workers=5", "5"),
+        ('parser.add_argument("--num-workers", type=int, default=os.cpu_count())', "python3 train.py", None),
+        ("DataLoader(data)", "python3 train.py", "0"),
+        ("DataLoader(data, num_workers=2)", "python3 train.py", "2"),
+        ("DataLoader(data, num_workers=2); DataLoader(test, num_workers=0)", "python3 train.py", None),
+        ("DataLoader(data, num_workers=workers)", "python3 train.py", None),
+        ("TrainingArguments(dataloader_num_workers=4)", "python3 train.py", "4"),
+    ],
+)
+def test_what_a_job_has_without_being_asked(text: str, command: str, present: str | None, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"{text}\n", "utf-8")
+    (parameter,) = parse(["num_workers"], command.split(), tmp_path)
+    assert parameter.present == present

@@ -21,7 +21,8 @@ def grid(parameters=TWO):
 
 def test_each_is_known_by_its_name() -> None:
     assert names() == ("batch", "grid", "workers")
-    assert [strategy(name, (WORKERS,), Machine()).name for name in ("workers", "batch")] == ["workers", "batch"]
+    fitting = {"workers": WORKERS, "batch": BATCH}
+    assert [strategy(name, (one,), Machine()).name for name, one in fitting.items()] == ["workers", "batch"]
     with pytest.raises(WhyIdleError, match="no strategy is called 'bayes'") as failed:
         strategy("bayes", TWO, Machine())
     assert "workers" in failed.value.hint
@@ -51,7 +52,7 @@ def test_a_failing_cell_of_a_grid_is_a_result(status) -> None:
 
 @pytest.mark.parametrize("name", ["grid", "workers", "batch"])
 def test_an_interrupted_cell_is_asked_for_again(name) -> None:
-    search = strategy(name, (Given("num_workers", ("4", "8")),), Machine())
+    search = strategy(name, (Given("size", ("4", "8")),), Machine())
     first = search.following((), ())
     for status in ("interrupted", "not run"):
         assert search.following((Cell(first, status),), ()) == first
@@ -66,6 +67,8 @@ def test_a_grid_needs_values() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
+        ("workers", (BATCH,), "looks for the best num_workers, and -p batch_size is none"),
+        ("batch", (WORKERS,), "looks for the best batch_size, and -p num_workers is none"),
         ("workers", (BATCH, Given("lr", ("1",))), "looks for the best value of one parameter"),
         ("workers", (), "looks for the best value of one parameter"),
         ("batch", (BATCH, Given("eval_batch_size", ("8",))), "looks for the best value of one parameter"),

@@ -86,12 +86,29 @@ def test_cpus_that_are_full_are_the_limit() -> None:
 
 
 def test_the_most_there_is_may_not_be_enough() -> None:
+    """Workers that compute are no more than the CPUs; of those that mostly wait more are tried, up to a bound."""
     machine = Machine(cpus=4.0)
+    assert values(asked(search(machine=machine), of(0.1, 1.2, io_wait_share=0.1)), "num_workers")[-1] == 4
+    cells = asked(search(machine=machine), of(0.1, 1.2, fetch_cpu_s=0.1, io_wait_share=0.9))
+    assert values(cells, "num_workers")[-1] == 12
+    machine = Machine(cpus=2.0)
     cells = asked(search(machine=machine), of(0.1, 1.2, fetch_cpu_s=0.1, io_wait_share=0.9))
     assert search(machine=machine).why(cells) == (
-        "4 workers are as many as a training process has CPUs, and a wait of 67% is left: "
-        "workers mostly wait for storage, so that more may help, -p num_workers=4,8."
+        "8 workers are the most that are tried for these CPUs, and a wait of 33% is left: "
+        "workers mostly wait, for storage say, so that more may help, -p num_workers=8,16."
     )
+
+
+@pytest.mark.parametrize("present", ["0", "3", "20"])
+def test_the_present_number_is_first(present) -> None:
+    """So that all others stand beside what the job does now; the others find what they find without it."""
+    now = strategy("workers", (Given("num_workers", (), present),), Machine(cpus=16.0))
+    cells = asked(now, of(0.1, 0.55))
+    assert values(cells, "num_workers")[0] == int(present)
+    assert min(cells, key=lambda cell: cell.step_time_mean_s.likely).step_time_mean_s.likely <= 0.102
+    assert len(cells) <= 4
+    given = strategy("workers", (Given("num_workers", ("2", "4"), present),), Machine(cpus=16.0))
+    assert set(values(asked(given, of(0.1, 0.55)), "num_workers")) <= {2, 4}
 
 
 def test_workers_whose_memory_the_host_has_not_are_not_tried() -> None:

@@ -16,6 +16,7 @@ class Given:
 
     name: str
     values: tuple[str, ...] = ()
+    present: str | None = None
 
 
 def about(value: float, part: float = 0.01) -> Interval:

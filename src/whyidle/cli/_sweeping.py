@@ -5,26 +5,26 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from whyidle import cost
 from whyidle.cli import INTERRUPTED
-from whyidle.cli._destination import destination, look_of
+from whyidle.cli._destination import destination
 from whyidle.cli._numbers import priced
-from whyidle.cli.sweep import Asked
+from whyidle.cli._sweep_progress import Progress
+from whyidle.cli.sweep import Asked, Show
 from whyidle.errors import WhyIdleError
 from whyidle.launch.program import NotStartedError, Program, find
-from whyidle.model.trial import Cell, Params, Sweep
+from whyidle.model.trial import Params, Sweep
 from whyidle.render.base import Look
-from whyidle.render.sweep import cell_line, named, sweep_json, sweep_text
+from whyidle.render.json import SCHEMA_VERSION, dumps
+from whyidle.render.sweep import named, sweep_json, sweep_text
 from whyidle.render.words import clean, duration, money, plural
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.cell import Trial, cells
@@ -80,6 +80,8 @@ def sweep(asked: Asked) -> int:
         _ask(prepared, done, asked)
         kill_all(lambda: left_behind(path))
         folder.keep(prepared.plan)
+        if not asked.show.quiet and planned(prepared.strategy, cells(done, prepared.rate)):
+            sys.stderr.writelines(f"{line}\n" for line in _reached(prepared.parameters))
         return _run(prepared, folder, done, asked)
 
 
@@ -151,6 +153,8 @@ def _prepared(plan: Plan) -> _Prepared:
     _program(plan)
     parameters = parse(plan.parameters, plan.command)
     names = gpus_here()
+    if plan.gpus and not names:
+        sys.stderr.write("warning: no GPU was seen here: --gpus only runs that many cells at a time\n")
     costs = rate(*priced(plan.usd_per_gpu_hour), names, 1 if plan.gpus else None)
     plan.budget.check(costs)
     looks = () if names else ("--no-trace",)  # a trace tells of the GPU what nothing else does
@@ -172,13 +176,13 @@ def _most(prepared: _Prepared, done: Sequence[Trial]) -> tuple[int, float | None
 
 
 def _ask(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> None:
-    """Ask before money is spent.
+    """Ask before money is spent, where nobody said how much it may be.
 
     Raises:
         WhyIdleError: nobody says yes.
     """
     jobs, most = _most(prepared, done)
-    if asked.yes or not most or not jobs:
+    if asked.yes or not most or not jobs or prepared.plan.budget.max_usd is not None:
         return
     said = f"{plural(jobs, 'job')} of {duration(prepared.plan.limits.cell_time_s)} at most: up to {money(most)}"
     said += f" ({prepared.rate.source})"
@@ -188,15 +192,21 @@ def _ask(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> None:
         raise WhyIdleError("nothing was run", "--dry-run lists the cells; --max-cost USD is a limit")
 
 
+def _reached(parameters: Sequence[Parameter]) -> Iterator[str]:
+    """Yield how values reach the job, and what to do where they hardly do: before an hour goes into it."""
+    for one in parameters:
+        yield clean(f"{'warning: ' if one.is_doubted else ''}-p {one.name}: {one.said}")
+        if one.is_doubted and one.advice:
+            yield clean(f"hint: {one.advice}")
+
+
 def _list(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> int:
     """Say what would be run."""
     plan, lines = prepared.plan, []
     left = planned(prepared.strategy, cells(done, prepared.rate))
-    for params in left[:MOST_LISTED]:
-        job = applied(prepared.parameters, params, plan.command)
-        task = task_of(job, Path("CELL"), prepared.looks)
-        variables = [f"{name}={shlex.quote(value)}" for name, value in task.environment.items()]
-        lines += [f"  {named(params)}", f"    {' '.join([*variables, shlex.join(_as_typed(watched(task)))])}"]
+    commands = [_typed(prepared, params, number) for number, params in enumerate(left[:MOST_LISTED])]
+    for params, command in zip(left, commands, strict=False):
+        lines += [f"  {named(params)}", f"    {command}"]
     lines += ["  and so on."] if len(left) > MOST_LISTED else []
     jobs, most = _most(prepared, done)
     repeats = f", each cell {plan.repeats} times" if plan.repeats > 1 else ""
@@ -206,14 +216,27 @@ def _list(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> int:
     lines += [f"  {parameter.name}: {parameter.said}." for parameter in prepared.parameters if parameter.said]
     limit = duration(plan.limits.cell_time_s)
     lines.append(f"  Each ends after {limit} at the latest" + (f": {money(most)} at most." if most else "."))
+    listed = [{"params": dict(params), "command": command} for params, command in zip(left, commands, strict=False)]
+    told = {"schema_version": SCHEMA_VERSION, "cells": listed, "most_jobs": jobs, "most_usd": most}
+    text = dumps(told) if _format(asked.show) == "json" else "\n".join(map(clean, lines)) + "\n"
     with destination(asked.show.report, force=asked.show.force) as out:
-        out.write("\n".join(map(clean, lines)) + "\n")
+        out.write(text)
     return 0
 
 
-def _as_typed(command: list[str]) -> list[str]:
-    """Return the command of a cell as a person types it."""
-    return ["whyidle", *command[command.index("run") :]]
+def _typed(prepared: _Prepared, params: Params, number: int) -> str:
+    """Return the command of a cell as a person types it; cells take turns on the GPUs of --gpus."""
+    plan = prepared.plan
+    task = task_of(applied(prepared.parameters, params, plan.command), Path("CELL"), prepared.looks)
+    gpu = {"CUDA_VISIBLE_DEVICES": plan.gpus[number % len(plan.gpus)]} if plan.gpus else {}
+    variables = [f"{name}={shlex.quote(value)}" for name, value in {**task.environment, **gpu}.items()]
+    command = watched(task)
+    return " ".join([*variables, shlex.join(["whyidle", *command[command.index("run") :]])])
+
+
+def _format(show: Show) -> str | None:
+    """Return the format of what --report writes, or of --dry-run; None is that for a terminal."""
+    return show.format or ("json" if show.report is not None and show.report.suffix.lower() == ".json" else None)
 
 
 def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Asked) -> int:
@@ -223,10 +246,15 @@ def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Ask
         prepared.plan, folder, prepared.parameters, prepared.strategy, prepared.executor, prepared.rate,
         trials=done, looks=prepared.looks,
     )  # fmt: skip
-    chosen = show.format or ("json" if show.report is not None and show.report.suffix.lower() == ".json" else None)
+    chosen = _format(show)
     with nullcontext() if show.report is None else destination(show.report, force=show.force) as file:
         try:
-            with _stoppable(), _progress(show.quiet) as (sweeping.begins, sweeping.told):
+            jobs = _most(prepared, done)[0]
+            most = prepared.plan.budget.max_cells
+            jobs = jobs if most is None else max(min(jobs, most - len(done)), 0)
+            progress = Progress(prepared.plan.limits, jobs, is_quiet=show.quiet)
+            with _stoppable(), progress:
+                sweeping.begins, sweeping.seen, sweeping.told = progress.begins, progress.seen, progress.told
                 found = sweeping.run()
         except KeyboardInterrupt:
             count = plural(len(sweeping.cells()), "cell")
@@ -243,32 +271,6 @@ def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Ask
 
 def _shown(found: Sweep, chosen: str, look: Look) -> str:
     return sweep_json(found) if chosen == "json" else sweep_text(found, look)
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[tuple[Callable[[Params], None], Callable[[Cell], None]]]:
-    """Yield what is told of cells that begin and end: lines on standard error, on a terminal with the time below."""
-    look = look_of(sys.stderr, True, everything=False)
-    columns = (TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    watched_by = sys.stderr.isatty() and not quiet
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched_by)
-    tasks: dict[str, TaskID] = {}
-
-    def begins(params: Params) -> None:
-        tasks[named(params)] = bar.add_task(f"running {named(params)}", total=None)
-
-    def told(cell: Cell) -> None:
-        task = tasks.pop(named(cell.params), None)
-        if task is not None:
-            bar.remove_task(task)
-        if watched_by:
-            bar.console.print(cell_line(cell, look), markup=False, highlight=False, soft_wrap=True)
-        elif not quiet:
-            sys.stderr.write(f"{cell_line(cell, look)}\n")
-            sys.stderr.flush()
-
-    with bar:
-        yield begins, told
 
 
 @contextmanager

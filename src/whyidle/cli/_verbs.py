@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import typer
+from typer.core import TyperCommand
 
 import whyidle.cli as package
 from whyidle.errors import WhyIdleError
@@ -23,6 +24,7 @@ UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
 
 # What plain `whyidle PATH` means.
 DEFAULT = "diagnose"
+ALIKE = 0.65  # of two words (difflib's ratio): "rnu" is "run", "learn" is not "alarm" (judgement)
 _HELP = """Tells you why your GPU is idle, what to change, and what that is worth.
 
 `whyidle PATH` is short for `whyidle diagnose PATH`.
@@ -59,8 +61,28 @@ def application(names: Iterable[str] | None = None) -> typer.Typer:
         module = importlib.import_module(f"{package.__name__}.{name}")
         verb = getattr(module, name)
         settings = getattr(module, "CONTEXT", None)
-        app.command(name, help=_paragraphs(inspect.getdoc(verb) or ""), context_settings=settings)(verb)
+        about = _paragraphs(inspect.getdoc(verb) or "")
+        app.command(name, cls=_Verb, help=about, context_settings=settings)(verb)
     return app
+
+
+class _Verb(TyperCommand):
+    """A verb whose help names what is given as its page does, and not by types of Python."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options."""
+        write = formatter.write_dl
+        formatter.write_dl = lambda rows, **how: write([_plain(*row) for row in rows], **how)
+        super().format_options(ctx, formatter)
+
+
+def _plain(name: str, about: str) -> tuple[str, str]:
+    """Return "--kind KIND" for "--kind <str>", "PATH" for "PATH <list[str]>", and a default without brackets."""
+    head, _, kind = name.removesuffix(">").rpartition(" <")
+    if name.endswith(">") and head:
+        given = kind if "|" in kind else head.rpartition("--")[2].upper().replace("-", "_")
+        name = f"{head} {given}" if head.startswith("-") else head
+    return name, re.sub(r"\[default: \(([^()]*)\)", r"[default: \1", about)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -94,6 +116,7 @@ def run(arguments: Sequence[str]) -> int:
 def _usage(message: str, verb: str) -> WhyIdleError:
     """Return what is wrong with a command line; options with a close name are asked for in the hint."""
     message, _, possible = message.partition(" (Possible options: ")
+    message = message.partition(". Choose from:")[0]  # of a missing word, which says the same in lines of its own
     close = [option for option in possible.rstrip(")").split(", ") if option not in {"", "--help"}]
     if message.lower().endswith("no such option: --json"):
         close = ["--format json"]
@@ -114,12 +137,17 @@ def _check_path(first: str, known: Sequence[str]) -> None:
         importlib.import_module("whyidle.fetch").source_of(first)
         return
     if re.search(r"[/\\.*]", first):
-        near = _near(Path(first))
-        hint = f"did you mean {near}?" if near else "whyidle PATH, where PATH holds a recording of your job"
-        raise WhyIdleError(f"no such file or folder: {first}", hint)
-    close = difflib.get_close_matches(first, known, n=1)
+        raise missing(first)
+    close = difflib.get_close_matches(first, known, n=1, cutoff=ALIKE)
     hint = f"did you mean `whyidle {close[0]}`?" if close else f"verbs: {', '.join(known)}"
     raise WhyIdleError(f"{first!r} is neither a verb nor an existing path", hint)
+
+
+def missing(path: str) -> WhyIdleError:
+    """Return what is said of a path that is not there."""
+    near = _near(Path(path))
+    hint = f"did you mean {near}?" if near else "PATH holds a recording of your job: whyidle run -- python train.py"
+    return WhyIdleError(f"no such file or folder: {path}", hint)
 
 
 def _near(path: Path) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +12,11 @@ import typer
 
 from whyidle.cli._destination import destination
 from whyidle.cli._loading import loading
+from whyidle.cli._verbs import missing
 from whyidle.cli.diagnose import Paths
 from whyidle.compare.baseline import baseline_from
 from whyidle.errors import WhyIdleError
+from whyidle.fetch import is_address
 from whyidle.render.gate import baseline_json, baseline_text
 from whyidle.render.words import clean
 
@@ -26,7 +29,14 @@ ONCE: Final = "it is of one start of the job: how much one differs from the next
 
 
 def starts_of(paths: list[str], repeats: list[str] | None) -> list[list[str]]:
-    """Return the paths of each start of a job: those of the first may be several files, as of its ranks."""
+    """Return the paths of each start of a job: those of the first may be several files, as of its ranks.
+
+    Raises:
+        WhyIdleError: one of them is not there, which is told before anything is read or written.
+    """
+    for path in (*paths, *(repeats or ())):
+        if not (is_address(path) or path == "-" or os.path.lexists(path)):
+            raise missing(path)
     return [paths, *([path] for path in repeats or ())]
 
 
@@ -35,7 +45,7 @@ def baseline(
     paths: Paths,
     repeat: Repeats = None,
     output: Output = Path("baseline.json"),
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace the file.")] = False,
     format: Annotated[  # noqa: A002
         Literal["terminal", "json"], typer.Option("--format", "-f", help="Of what is shown: terminal or json.")
     ] = "terminal",
@@ -50,17 +60,16 @@ def baseline(
 
         whyidle run -o runs/good -- python train.py --steps 500
         whyidle baseline save runs/good -o baseline.json
-        whyidle baseline save runs/good-1 --repeat runs/good-2 --repeat runs/good-3
-        whyidle check runs/new --baseline baseline.json --max-step-time-regression 5%
+        whyidle baseline save good-1/ --repeat good-2/ --repeat good-3/
+        whyidle check new/ --baseline baseline.json --max-throughput-loss 5%
 
     Exit code: 0 saved; 2 there is nothing to keep, or wrong usage.
     """
     assert what == "save"
-    with destination(output, force=force) as file:
+    starts = starts_of(paths, repeat)
+    with destination(output, force=overwrite, option="--overwrite") as file:
         with loading() as progress:
-            kept, doubts = baseline_from(
-                starts_of(paths, repeat), datetime.now(UTC).isoformat(timespec="seconds"), progress
-            )
+            kept, doubts = baseline_from(starts, datetime.now(UTC).isoformat(timespec="seconds"), progress)
         if not kept.step_seconds and kept.gpu_idle_share is None and kept.data_wait_share is None:
             raise WhyIdleError(
                 "there is nothing to keep: neither steps nor idle time nor waits were measured",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,10 +18,11 @@ from whyidle.cli.diagnose import Paths
 from whyidle.compare.baseline import baseline_from
 from whyidle.compare.gate import gate
 from whyidle.errors import WhyIdleError
-from whyidle.model.gate import Limits
+from whyidle.model.gate import Gate, Limits
 from whyidle.project import CHECK, project_of
 from whyidle.read.baseline import read_baseline
-from whyidle.render.gate import renders
+from whyidle.render.gate import REFUSALS, headline, renders
+from whyidle.render.words import clean
 
 BASELINE: Final = "baseline"
 NAMES: Final = {
@@ -74,10 +76,10 @@ def check(
 
     For example:
 
-        whyidle check runs/new --baseline baseline.json --max-step-time-regression 5%
-        whyidle check runs/new --max-idle 20% --max-data-wait 10%
-        whyidle check runs/new-1 --repeat runs/new-2 --baseline baseline.json --max-step-time-regression 2%
-        whyidle check runs/new --baseline baseline.json --max-throughput-loss 5% --format junit -o check.xml
+        whyidle check new/ --max-idle 20% --max-data-wait 10%
+        whyidle check new/ --baseline baseline.json --max-throughput-loss 5%
+        whyidle check a/ --repeat b/ --baseline base.json --max-throughput-loss 2%
+        whyidle check new/ --max-idle 20% --format junit -o check.xml
 
     Limits may stand in pyproject.toml, under [tool.whyidle.check], and those that are given here come before them.
 
@@ -93,14 +95,33 @@ def check(
         )
     )
     limits, file = _settled(given, baseline)
-    kept = None if file is None else read_baseline(file)
     with destination(output, force=overwrite, color=not no_color, option="--overwrite") as out:
+        answer = _answer(paths, repeat, limits, file, force=force)
+        if isinstance(answer, Gate):
+            out.write(write(answer, out.look))
+        elif format in REFUSALS:
+            out.write(REFUSALS[format](answer, out.look))
+        else:
+            raise answer
+    if isinstance(answer, WhyIdleError):
+        raise answer
+    if output is not None:
+        sys.stderr.write(f"{headline(answer)} Report: {clean(str(output))}\n")
+    return answer.exit_code
+
+
+def _answer(
+    paths: list[str], repeat: list[str] | None, limits: Limits, file: Path | None, *, force: bool
+) -> Gate | WhyIdleError:
+    """Return whether the limits are kept, or why that is not judged: a CI server shows that, too."""
+    try:
+        kept = None if file is None else read_baseline(file)
         with loading() as progress:
             run, doubts = baseline_from(starts_of(paths, repeat), progress=progress)
-        answer = gate(run, limits, kept, force=force)
-        answer = dataclasses.replace(answer, warnings=(*doubts, *answer.warnings))
-        out.write(write(answer, out.look))
-    return answer.exit_code
+        found = gate(run, limits, kept, force=force)
+    except WhyIdleError as error:
+        return error
+    return dataclasses.replace(found, warnings=(*doubts, *found.warnings))
 
 
 def _settled(given: Mapping[str, float | None], baseline: Path | None) -> tuple[Limits, Path | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,15 +14,19 @@ from whyidle.errors import WhyIdleError
 from whyidle.model.hardware import PRICED_GPUS, list_price
 from whyidle.render.bill import bill_json, bill_text
 
+ASK: Final = "--price 2.60 --hours 24, or --price 2.60 --tokens-per-s 46104"
+
 
 def cost(
-    hours: Annotated[float, typer.Option("--hours", parser=numbers.hours, metavar="H", help="How long the job runs.")],
+    hours: Annotated[
+        float | None, typer.Option("--hours", parser=numbers.hours, metavar="H", help="How long the job runs.")
+    ] = None,
     busy: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--busy", parser=numbers.share, metavar="SHARE", help="Share of it in which the GPUs work: 0.40, 40%."
         ),
-    ],
+    ] = None,
     gpus: Annotated[
         int, typer.Option("--gpus", parser=numbers.count, metavar="N", help="GPUs that the job rents.")
     ] = 1,
@@ -43,16 +47,20 @@ def cost(
     """Say what a job costs, and what it would cost if its GPUs waited less.
 
     `whyidle PATH` says how busy they are. The same work on GPUs that are twice as busy takes half the time;
-    that is the most that fixing a wait can bring.
+    that is the most that fixing a wait can bring. --hours asks for what the job costs, a number per second for what
+    a unit of its work does, --busy for the same on busier GPUs.
 
     For example:
 
         whyidle cost --gpus 8 --price 2.60 --hours 24 --busy 40%
-        whyidle cost --gpus 8 --gpu "H100 SXM" --hours 24 --busy 40% --format json
-        whyidle cost --gpus 8 --price 2.60 --hours 24 --busy 40% --tokens-per-s 46104
+        whyidle cost --gpus 8 --gpu "H100 SXM" --hours 24 --busy 40% -f json
+        whyidle cost --gpus 8 --price 2.60 --tokens-per-s 46104
+        whyidle cost --gpus 8 --price 2.60 --tokens-per-s 46104 --busy 40%
     """
     if format not in {"terminal", "json"}:
         raise WhyIdleError(f"no format is called {format!r}", "formats: json, terminal")
+    if hours is None and samples_per_s is None and tokens_per_s is None:
+        raise WhyIdleError("what shall be costed? A job takes hours, or does so much per second", ASK)
     costing.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours, busy=busy)
     costing.check(samples_per_s=samples_per_s, tokens_per_s=tokens_per_s)
     usd, source = _price(price, gpu)

@@ -89,7 +89,7 @@ def run(
         whyidle run -- torchrun --nproc-per-node 8 train.py
         whyidle run -- accelerate launch train.py
         whyidle run --workers -o runs/today -- bash train.sh
-        whyidle run --set loader:num_workers=8 --set torch:tf32=on -- python train.py
+        whyidle run --set loader:num_workers=8 --set torch:tf32=on -- python a.py
 
     --set changes arguments of DataLoaders (loader:num_workers, batch_size, prefetch_factor, pin_memory …) and
     switches of PyTorch (torch:compile, tf32, matmul_precision …) without a change of the script.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from whyidle.cli._loading import loading
 from whyidle.cli._numbers import Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.model.scaling import Kind, Scaling
+from whyidle.render.words import clean
 
 FORMATS = ("terminal", "json")
 EXAMPLE = "--throughput 1=1000,4=2400"
@@ -90,6 +92,8 @@ def scaling(
         from whyidle.render.scaling import scaling_json, scaling_text  # noqa: PLC0415 - after what may be wrong
 
         out.write(scaling_json(found) if chosen == "json" else scaling_text(found, out.look))
+    if output is not None:
+        sys.stderr.write(f"{clean(found.verdict)} Report: {clean(str(output))}\n")
     return 0
 
 

@@ -32,9 +32,7 @@ Output = Annotated[
 Resume = Annotated[Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the sweep in this folder.")]
 Strategy = Annotated[
     str | None,
-    typer.Option(
-        "--strategy", metavar="NAME", show_default="grid", help="grid, or a search with few cells: workers, batch."
-    ),
+    typer.Option("--strategy", metavar="NAME", help="grid, or a search with few cells: workers, batch; else grid."),
 ]
 Repeats = Annotated[int, typer.Option("--repeats", metavar="N", help="Times that each cell is run, in turns.")]
 Settle = Annotated[
@@ -43,18 +41,19 @@ Settle = Annotated[
         "--settle",
         parser=numbers.share,
         metavar="SHARE",
-        show_default="2%",
-        help="End a cell when its mean step is known to this.",
+        help="End a cell when its mean step is known to this; else 2%.",
     ),
 ]
-MinSteps = Annotated[int | None, typer.Option("--min-steps", metavar="N", show_default="50", help="But not before.")]
+MinSteps = Annotated[
+    int | None, typer.Option("--min-steps", metavar="N", help="Steps that a cell makes before that; else 50.")
+]
 CellTime = Annotated[
     float | None,
     typer.Option(
-        "--cell-time", parser=numbers.seconds, metavar="TIME", show_default="10m", help="End it at the latest."
+        "--cell-time", parser=numbers.seconds, metavar="TIME", help="End a cell after this at the latest; else 10m."
     ),
 ]
-CellSteps = Annotated[int | None, typer.Option("--cell-steps", metavar="N", help="Or after so many steps.")]
+CellSteps = Annotated[int | None, typer.Option("--cell-steps", metavar="N", help="End a cell after so many steps.")]
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", parser=numbers.usd, metavar="USD", help="What all cells may cost.")
 ]
@@ -71,7 +70,9 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="List the cells, their commands and what they can cost; run none.")
 ]
 ReportTo = Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Write the report to a file, too.")]
-Format = Annotated[str | None, typer.Option("--format", "-f", help="terminal or json; json for --report FILE.json.")]
+Format = Annotated[
+    str | None, typer.Option("--format", "-f", metavar="NAME", help="terminal or json; json for --report FILE.json.")
+]
 
 
 def sweep(
@@ -108,9 +109,9 @@ def sweep(
 
         whyidle sweep -p num_workers=0,4,8 -- python train.py
         whyidle sweep -p num_workers -- python train.py
-        whyidle sweep -p num_workers=2,4 -p batch_size=32,64 --max-cost 5 -- python train.py
+        whyidle sweep -p num_workers=2,4 -p batch_size=32,64 -- python train.py
         whyidle sweep -p lr=1e-3,1e-2 --dry-run -- python train.py --lr {lr}
-        whyidle sweep -p batch_size=16,32,64 --gpus 0,1 --repeats 3 -- python train.py
+        whyidle sweep -p batch_size=16,32 --repeats 3 -- python train.py
         whyidle sweep --resume whyidle-sweeps/train-20260101-120000
 
     -p num_workers or -p batch_size without values, as --strategy workers or batch, looks for the best value in few

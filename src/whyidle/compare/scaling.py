@@ -7,7 +7,7 @@ scaling, with the same batch per GPU weak scaling; which of them it is, the reco
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 from typing import Final
@@ -29,6 +29,12 @@ MORE: Final = 0.05  # of the GPUs' time: parts of the loss that sum to so much m
 OVERLAP: Final = (
     "the parts of the loss are more than all of it: they overlap, or the recorded steps are not like those that count."
 )
+BEYOND: Final = (
+    "more than linear: something else than the number of GPUs differs between these sizes (what fits into memory or a "
+    "cache, the batch, the machine), and the next doubling supposes that it stays."
+)
+RECORD: Final = "record each size with `whyidle run --trace-ranks all`, or all its ranks with torch.profiler"
+ON_CPU: Final = "what ranks say to each other on CPUs (gloo) is not measured"
 NAMES: Final = {"communication": "communication", "imbalance": "waiting for late ranks", "input": "waiting for data"}
 
 
@@ -78,6 +84,8 @@ def scaling(
     by_size = {one.gpus: [pair for pair in zip(found, units, strict=True) if pair[0].gpus == one.gpus] for one in found}
     usd, source = listed(found) if usd_per_gpu_hour is None else (usd_per_gpu_hour, "your price")
     told = scaled([point_of(pairs) for pairs in by_size.values()], unit=unit, usd_per_gpu_hour=usd)
+    on_cpu = all(one.run.report.summary.on_gpu is False for one in found)
+    told = replace(told, how_to_record=ON_CPU) if on_cpu and told.not_recorded else told
     notes = [*told.warnings, *notes, *doubts(found)]
     return replace(told, kind=known, why_kind=why, price_source=source, warnings=tuple(notes))
 
@@ -112,6 +120,7 @@ def scaled(points: Sequence[Point], *, unit: str, usd_per_gpu_hour: float | None
     sizes = tuple(_size(points[0], point, unit, usd) for point in points)
     cheapest = max(range(len(points)), key=lambda place: (sizes[place].efficiency.likely, -place))
     losses = [size.loss for size in sizes if size.loss is not None]
+    missing = tuple(part for part in NAMES if any(getattr(loss, part) is None for loss in losses))
     return Scaling(
         verdict=verdict(sizes),
         kind=None,
@@ -122,8 +131,9 @@ def scaled(points: Sequence[Point], *, unit: str, usd_per_gpu_hour: float | None
         usd_per_gpu_hour=usd_per_gpu_hour,
         cheapest=sizes[cheapest].gpus,
         dearer_from=next((p.gpus for p in points[cheapest + 1 :] if loses(efficiency(points[cheapest], p))), None),
-        not_recorded=tuple(part for part in NAMES if any(getattr(loss, part) is None for loss in losses)),
-        warnings=(OVERLAP,) if any(loss.unexplained < -MORE for loss in losses) else (),
+        not_recorded=missing,
+        how_to_record=RECORD if missing else "",
+        warnings=tuple(_remarks(sizes)),
     )
 
 
@@ -140,6 +150,20 @@ def efficiency(base: Point, point: Point) -> Interval:
     return Interval(low * scale, times.likely * scale, times.high * scale)
 
 
+def _remarks(sizes: Sequence[Size]) -> Iterator[str]:
+    """Yield what a reader has to know of the numbers themselves."""
+    losses = [size.loss for size in sizes if size.loss is not None]
+    if any(loss.unexplained < min(loss.total, 0.0) - MORE for loss in losses):
+        yield OVERLAP
+    if any(gains(size.efficiency) and size.efficiency.likely > 1 + MORE for size in sizes):
+        yield BEYOND
+
+
+def gains(found: Interval) -> bool:
+    """Say whether an efficiency is above 1 by more than the steps vary, or by 1% where nothing tells that."""
+    return found.low > 1 if math.isfinite(found.low) else found.likely > 1 + TOLD
+
+
 def loses(found: Interval) -> bool:
     """Say whether an efficiency is below 1 by more than the steps vary, or by 1% where nothing tells that."""
     return found.high < 1 if math.isfinite(found.high) else found.likely < 1 - TOLD
@@ -149,7 +173,7 @@ def verdict(sizes: Sequence[Size]) -> str:
     """Return the answer in one sentence or two."""
     first, last = sizes[0], sizes[-1]
     said = f"{last.gpus:,} GPUs do {last.speedup.likely:.2f}x the work of {first.gpus:,}: "
-    said += f"{last.efficiency.likely:.0%} of linear."
+    said += f"{percent_of(last.efficiency, ' of linear')}."
     if last.loss is None or not loses(last.efficiency):
         return said
     known = {name: getattr(last.loss, part) or 0.0 for part, name in NAMES.items()}
@@ -157,6 +181,13 @@ def verdict(sizes: Sequence[Size]) -> str:
     if known[most] < max(last.loss.total / 2, TOLD):
         return said
     return f"{said} Most of the loss is {most}: {known[most]:.0%} of the GPUs' time."
+
+
+def percent_of(share: Interval, of: str = "") -> str:
+    """Return "95%" and of what, and where it is known how sure that is, "95% (65%\N{EN DASH}163%)"."""
+    told = f"{share.likely:.0%}"
+    low, high = (f"{end:.0%}" if math.isfinite(end) else told for end in (share.low, share.high))
+    return f"{told}{of}" if low == high else f"{told}{of} ({low}\N{EN DASH}{high})"
 
 
 def _size(base: Point, point: Point, unit: str, usd: float | None) -> Size:

@@ -57,20 +57,25 @@ def parse(texts: Iterable[str]) -> dict[str, Value]:
     return found
 
 
-def checked(name: str, text: str) -> Value:
+def checked(name: str, text: str, typed: str = "") -> Value:
     """Return the value that a text means.
+
+    Args:
+        name: of the setting.
+        text: the value.
+        typed: the name as the user has it, where that is another.
 
     Raises:
         WhyIdleError: for a name that is not known, or a value that it cannot have.
     """
-    kind = kind_of(name)
+    kind, typed = kind_of(name), typed or name
     if isinstance(kind, int):
         if text.isascii() and text.isdecimal() and kind <= int(text) <= MOST:
             return int(text)
-        raise WhyIdleError(f"{name} is a whole number, {kind} to {MOST:,}, not {text!r}", f"{name}={max(kind, 4)}")
+        raise WhyIdleError(f"{typed} is a whole number, {kind} to {MOST:,}, not {text!r}", f"{typed}={max(kind, 4)}")
     word = _ALSO.get(text.lower(), text.lower()) if "on" in kind else text
     if word not in kind:
-        raise WhyIdleError(f"{name} is {', '.join(kind[:-1])} or {kind[-1]}, not {text!r}", f"{name}={kind[-1]}")
+        raise WhyIdleError(f"{typed} is {', '.join(kind[:-1])} or {kind[-1]}, not {text!r}", f"{typed}={kind[-1]}")
     return word == "on" if word in SWITCH else word
 
 

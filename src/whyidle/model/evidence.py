@@ -277,6 +277,7 @@ class Node:
     ended: int | None = None  # ns, CLOCK_MONOTONIC; None while it runs, or where the recording was cut off
     exit_code: int | None = None
     signal: int | None = None
+    ended_on_purpose: str = ""  # by whom, and why: a sentence; empty where it ended by itself, or nobody says
     facts: tuple[Fact, ...] = ()  # of the machine and its GPUs
     nvml: str = ""  # "ok", or why there is none
     not_captured: tuple[str, ...] = ()  # processes that could not be watched, and what to do

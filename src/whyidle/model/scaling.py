@@ -73,5 +73,6 @@ class Scaling:
     price_source: str = ""
     cheapest: int | None = None  # GPUs of the size at which a unit takes the fewest GPU-hours
     dearer_from: int | None = None  # the first larger size at which it takes more, beyond what varies; None: none
-    not_recorded: tuple[str, ...] = field(default_factory=tuple)  # parts of the loss, and how to record them
+    not_recorded: tuple[str, ...] = field(default_factory=tuple)  # parts of the loss
+    how_to_record: str = ""  # them, or why nothing does
     warnings: tuple[str, ...] = ()

@@ -58,6 +58,8 @@ class Sweep:
     cells: tuple[Cell, ...]
     recommended: Params | None = None
     why: str = ""  # one sentence: why this one, and why not the next
+    take: str = ""  # a line to paste: the command with the recommended values, or what to write in the script
+    proof: str = ""  # the command that compares the first cell with the recommended one
     stopped: str = ""  # why not every cell was run; empty where all were
     folder: str = ""
     usd: float | None = None  # spent

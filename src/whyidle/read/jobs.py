@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from whyidle.errors import SeveralRunsError
 from whyidle.model.evidence import Node
 from whyidle.read.base import Part
 
+SWEEP: Final = "sweep.json"  # in the folder of a sweep
 NAMED: Final = 10  # runs that a message lists
 LONGEST: Final = 80  # characters of a command in it
 # What the commands of one job differ in from machine to machine.
@@ -39,6 +41,7 @@ def one_job(parts: Sequence[Part]) -> None:
         else:
             known += own
     if len(runs) > 1:
+        _no_sweep(runs)
         newest = Path(runs[0][0].node.path).parent
         lines = [_line(run) for run in runs[:NAMED]]
         more = [f"  and {len(runs) - NAMED:,} more"] if len(runs) > NAMED else []
@@ -46,6 +49,26 @@ def one_job(parts: Sequence[Part]) -> None:
             "\n".join([f"{len(runs):,} runs lie there, and whyidle judges one at a time:", *lines, *more]),
             f"whyidle {newest}   # the newest",
         )
+
+
+def _no_sweep(runs: Sequence[Sequence[Part]]) -> None:
+    """Do nothing if runs are not the cells of one sweep.
+
+    Raises:
+        WhyIdleError: they are, which says how to see their table.
+    """
+    folders = sorted({Path(part.node.path).parent for run in runs for part in run})
+    sweeps = {folder.parent for folder in folders}
+    if len(sweeps) > 1 or not (folders[0].parent / SWEEP).is_file():
+        return
+    sweep = sweeps.pop()
+    more = [f"  and {len(folders) - NAMED:,} more"] if len(folders) > NAMED else []
+    raise WhyIdleError(
+        "\n".join(
+            [f"{sweep} is the folder of a sweep, with a run in each cell:", *map("  {}".format, folders[:NAMED]), *more]
+        ),
+        f"whyidle sweep --resume {shlex.quote(str(sweep))}   # its table again, once what is left of it has run",
+    )
 
 
 def _together(a: Part, b: Part) -> bool:

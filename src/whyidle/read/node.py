@@ -23,6 +23,8 @@ OURS: Final = re.compile(
     r"|(?P<id>\d+-\d+)\.(?:ring|events|events\.tail\.[01]|facts\.json|loader\.json|worker-\d+-(?:\d+|main)\.json)"
 )
 TEMPORARY: Final = re.compile(r".*\.(?:tmp|part|new)(?:[-.]?\w+)?")  # what is about to replace a file
+ENDED: Final = ("ok", "timed out", "interrupted")  # status of a cell that its sweep may have ended
+BY_ITSELF: Final = "it ended by itself"
 MOST_RANK: Final = 1 << 24
 MOST_PROCESSES: Final = 4096  # of one machine
 
@@ -30,6 +32,13 @@ MOST_PROCESSES: Final = 4096  # of one machine
 class _Clock(msgspec.Struct):
     mono_ns: Int | None = 0
     wall_ns: Int | None = 0
+
+
+class _Cell(msgspec.Struct):
+    """cell.json, which a sweep writes."""
+
+    status: str = ""
+    why: str = ""
 
 
 class _Ended(msgspec.Struct):
@@ -111,6 +120,7 @@ def _node(folder: Path, told: _Node, warnings: list[str]) -> Node:
         ended=None if ended is None or ended.mono_ns is None else _time(ended.mono_ns),
         exit_code=None if ended is None else ended.exit_code,
         signal=None if ended is None else ended.signal,
+        ended_on_purpose=_by_sweep(folder),
         facts=tuple(_facts_of_machine(told)),
         nvml=told.nvml or "",
         not_captured=tuple(
@@ -118,6 +128,16 @@ def _node(folder: Path, told: _Node, warnings: list[str]) -> Node:
         ),
         warnings=tuple(told.warnings or ()),
     )
+
+
+def _by_sweep(folder: Path) -> str:
+    """Return that a sweep ended the job, as its cell.json says; empty where it did not, or where there is none."""
+    path = folder.parent / "cell.json"
+    try:
+        told = msgspec.json.decode(path.read_bytes(), type=_Cell) if path.is_file() else _Cell()
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return ""
+    return f"The sweep ended the job: {told.why}." if told.status in ENDED and told.why != BY_ITSELF else ""
 
 
 def _not_captured(told: _NotCaptured) -> str:

@@ -93,6 +93,23 @@ def gate_github(gate: Gate, look: Look) -> str:
     return whole if look.unicode else whole.encode("ascii", "replace").decode("ascii")
 
 
+def refused_junit(why: WhyIdleError, look: Look) -> str:
+    """Return a test case with an error, in place of those of limits that nobody could judge."""
+    said = clean(_refusal(why))
+    told = element("error", {"type": "not judged", "message": said}, text(said) + "\n")
+    return document([element("testcase", {"classname": "whyidle.check", "name": "verdict"}, told)], look)
+
+
+def refused_github(why: WhyIdleError, look: Look) -> str:
+    """Return a workflow command, in place of those of limits that nobody could judge."""
+    whole = command("error", {"title": "whyidle check: not judged"}, clean(_refusal(why))) + "\n"
+    return whole if look.unicode else whole.encode("ascii", "replace").decode("ascii")
+
+
+def _refusal(why: WhyIdleError) -> str:
+    return f"{why.message}; {why.hint}" if why.hint else why.message
+
+
 def baseline_json(baseline: Baseline) -> str:
     """Return the file of a baseline."""
     return dumps({"schema_version": SCHEMA_VERSION, "whyidle": __version__, "baseline": baseline})
@@ -193,4 +210,9 @@ FORMATS: Final[Mapping[str, Callable[[Gate, Look], str]]] = {
     "json": gate_json,
     "junit": gate_junit,
     "github": gate_github,
+}
+# For those that CI servers read, when there is no answer.
+REFUSALS: Final[Mapping[str, Callable[[WhyIdleError, Look], str]]] = {
+    "junit": refused_junit,
+    "github": refused_github,
 }

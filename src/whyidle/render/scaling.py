@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Final
 
 from whyidle._version import __version__
-from whyidle.model.comparison import Interval
+from whyidle.compare.scaling import gains, percent_of
 from whyidle.model.scaling import Scaling, Size
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
-from whyidle.render.words import clean, money, percents, plural, rate, times
+from whyidle.render.words import clean, figure, money, percents, plural, rate, times, unit_price
 
 KINDS: Final = {"strong": "strong scaling", "weak": "weak scaling", "mixed": "batch sizes that differ"}
 PARTS: Final[Mapping[str, str]] = {
@@ -21,8 +20,7 @@ PARTS: Final[Mapping[str, str]] = {
     "input": "waiting for data",
     "unexplained": "all else",
 }
-HOW: Final = "record all ranks with `whyidle run`, or with torch.profiler, at each size"
-BAR: Final = 20  # characters
+BAR: Final = 15  # characters
 
 
 def scaling_json(scaling: Scaling) -> str:
@@ -54,16 +52,16 @@ def _sizes(scaling: Scaling, look: Look) -> Iterator[Sequence[str]]:
     """Yield a row for each size, below the names of the columns."""
     priced = any(size.usd_per_million is not None for size in scaling.sizes)
     worked = any(size.gpu_hours_per_million is not None for size in scaling.sizes)
-    cost = [f"$ per M {scaling.unit}"] if priced else [f"GPU-hours per M {scaling.unit}"] if worked else []
+    cost = [f"$/1M {scaling.unit}"] if priced else [f"GPU-h/1M {scaling.unit}"] if worked else []
     yield ["GPUs", f"{scaling.unit}/s", "speedup", "of linear", "", *cost]
     for size in scaling.sizes:
         usd, hours = size.usd_per_million, size.gpu_hours_per_million
-        told = [f"{usd:,.2f}" if usd is not None else f"{hours:,.3g}"] if cost and hours is not None else []
+        told = [unit_price(usd) if usd is not None else figure(hours)] if cost and hours is not None else []
         yield [
             f"{size.gpus:,}",
             rate(size.throughput.likely),
             times(size.speedup.likely, 2),
-            _share(size.efficiency),
+            percent_of(size.efficiency),
             _bar(size.efficiency.likely, look),
             *told,
         ]
@@ -73,7 +71,9 @@ def _said(head: str, sentences: Iterable[str], look: Look) -> Iterator[str]:
     """Yield sentences behind what they are about, in lines that fit."""
     for sentence in sentences:
         begin, behind = (f"  {head}  ", " " * 8) if head else ("  ", "  ")
-        yield from wrap(sentence, max(look.width, 40), initial_indent=begin, subsequent_indent=behind)
+        yield from wrap(
+            sentence, max(look.width, 40), initial_indent=begin, subsequent_indent=behind, break_on_hyphens=False
+        )
 
 
 def _bar(share: float, look: Look) -> str:
@@ -105,7 +105,7 @@ def _losses(scaling: Scaling) -> Iterator[str]:
         parts = [getattr(loss, part) for part in PARTS]
         whole = iter(_percents([part for part in parts if part is not None], loss.total))
         told = [f"{next(whole)}%" if part is not None else "not recorded" for part in parts]
-        columns.append([plural(size.gpus, "GPU"), *told, f"{loss.total:.0%}"])
+        columns.append([plural(size.gpus, "GPU"), *told, f"{round(loss.total * 100)}%"])
     yield ""
     first, *others = columns
     widths = [max(map(len, column)) for column in others]
@@ -130,14 +130,19 @@ def _doubling(scaling: Scaling) -> str:
 def _cost(scaling: Scaling) -> Iterator[str]:
     """Yield from where on more GPUs make a unit of work dearer."""
     one = scaling.unit.removesuffix("s")
-    last = scaling.sizes[-1]
+    first, last = scaling.sizes[0], scaling.sizes[-1]
     cheapest = next(size for size in scaling.sizes if size.gpus == scaling.cheapest)
     if scaling.unit not in {"samples", "tokens"}:
         return
-    if scaling.dearer_from is None:
-        yield f"no size makes a {one} dearer than another, beyond what was measured to vary."
-    elif last is cheapest:
-        yield f"a {one} is cheapest on {plural(last.gpus, 'GPU')}."
+    if scaling.dearer_from is None and gains(cheapest.efficiency):
+        ratio = 1 / cheapest.efficiency.likely
+        yield (
+            f"a {one} is cheapest on {plural(cheapest.gpus, 'GPU')}: {times(ratio, 2)} what it costs on"
+            f" {first.gpus:,}{_dollars(cheapest, first)}."
+        )
+    elif scaling.dearer_from is None:
+        beyond = "beyond what was measured to vary" if last.steps else "by 1% or more"
+        yield f"no size makes a {one} dearer than another, {beyond}."
     else:
         ratio = cheapest.efficiency.likely / last.efficiency.likely
         yield (
@@ -151,16 +156,10 @@ def _cost(scaling: Scaling) -> Iterator[str]:
 def _dollars(cheapest: Size, last: Size) -> str:
     if cheapest.usd_per_million is None or last.usd_per_million is None:
         return ""
-    return f" (${cheapest.usd_per_million:,.2f} and ${last.usd_per_million:,.2f} per million)"
+    return f" ({unit_price(cheapest.usd_per_million)} and {unit_price(last.usd_per_million)} per million)"
 
 
 def _not_recorded(scaling: Scaling) -> Iterator[str]:
     if scaling.not_recorded:
         named = ", ".join(PARTS[part] for part in scaling.not_recorded)
-        yield f"{named}: {HOW}."
-
-
-def _share(share: Interval) -> str:
-    told = f"{share.likely:.0%}"
-    low, high = (f"{end:.0%}" if math.isfinite(end) else told for end in (share.low, share.high))
-    return told if low == high else f"{told} ({low}\N{EN DASH}{high})"
+        yield f"{named}: {scaling.how_to_record}."

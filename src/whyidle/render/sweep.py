@@ -17,6 +17,7 @@ from whyidle.render.words import clean, duration, money, percent, plural, rate, 
 BAR: Final = 20  # columns of the bar of the fastest cell
 OVER: Final = 2  # that an interval may reach beyond it
 LONGEST_WHY: Final = 120
+SHORT_WHY: Final = 40  # fits in every table
 LEAST_WIDTH: Final = 60
 MOST_ROWS: Final = 24  # of a table on a screen
 
@@ -32,7 +33,7 @@ def sweep_json(sweep: Sweep) -> str:
 def sweep_text(sweep: Sweep, look: Look) -> str:
     """Return the sweep for a person, what to take first."""
     width = max(look.width, LEAST_WIDTH)
-    lines = [*_wrapped(_answer(sweep), width), "", *_table(sweep, look)]
+    lines = [*_wrapped(_answer(sweep), width), *_to_paste(sweep), "", *_table(sweep, look), *_reasons(sweep, width)]
     notes = [sweep.stopped and f"Not every cell was run: {sweep.stopped}.", *sweep.warnings]
     for note in filter(None, notes):
         lines += ["", *_wrapped(note[:1].upper() + note[1:], width)]
@@ -50,7 +51,8 @@ def cell_line(cell: Cell, look: Look) -> str:
     if cell.throughput is not None and cell.step_time_mean_s is not None:
         parts += [f"{_step(cell)} a step", f"{rate(cell.throughput.likely)} {cell.throughput_unit}/s"]
         parts += [f"{percent(cell.data_wait_share)} wait"] if cell.data_wait_share is not None else []
-    parts += [f"{plural(cell.steps, 'step')} in {duration(cell.seconds)}"]
+    runs = f"{cell.runs} runs: " if cell.runs > 1 else ""
+    parts += [f"{runs}{plural(cell.steps, 'step')} in {duration(cell.seconds)}"]
     if cell.why and cell.status != "ok":
         parts.append(shorten(clean(cell.why), LONGEST_WHY))
     text = "  ".join(parts)
@@ -62,10 +64,26 @@ def named(params: Params) -> str:
     return clean(" ".join(f"{name}={value}" for name, value in params.items()))
 
 
+def _to_paste(sweep: Sweep) -> list[str]:
+    """Return the lines to paste, which are not wrapped."""
+    lines = [f"  set:      {clean(sweep.take)}"] if sweep.take else []
+    lines += [f"  prove it: {clean(sweep.proof)}"] if sweep.proof else []
+    return ["", *lines] if lines else []
+
+
+def _reasons(sweep: Sweep, width: int) -> list[str]:
+    """Return why cells failed, in full and once, where the table has no room for it."""
+    failed = [cell for cell in sweep.cells if cell.throughput is None and cell.status == "failed" and cell.why]
+    long = dict.fromkeys(clean(cell.why) for cell in failed if len(cell.why) > SHORT_WHY)
+    return [line for why in long for line in ("", *_wrapped(why, width))]
+
+
 def _answer(sweep: Sweep) -> str:
     if sweep.recommended is None:
         return sweep.why or "No cell was run."
     what, why = named(sweep.recommended), clean(sweep.why)
+    if why.startswith("Cannot tell"):  # which names what to take
+        return why
     return f"Take {what}: it{why.removeprefix(what)}" if why.startswith(what) else f"Take {what}. {why}"
 
 
@@ -143,7 +161,7 @@ def _step(cell: Cell) -> str:
 
 def _half(interval: Interval) -> str:
     half = (interval.high - interval.low) / 2 / interval.likely if interval.likely > 0 else float("inf")
-    return f"{half:.1%}" if half < 10 else "?"
+    return "?" if half >= 10 else f"{half:.0%}" if half >= 0.1 else f"{half:.1%}"
 
 
 def _size(count: int | None) -> str:
@@ -170,7 +188,9 @@ def _end(sweep: Sweep) -> str:
     """Return what it cost, and where the evidence is."""
     seconds = sum(cell.seconds for cell in sweep.cells)
     ran = sum(cell.status != "not run" for cell in sweep.cells)
-    said = f"{plural(ran, 'cell')} in {duration(seconds)}"
+    jobs = sum(max(cell.runs, 1) for cell in sweep.cells if cell.status != "not run")
+    of = "" if jobs == ran else f"{plural(jobs, 'job')} of "
+    said = f"{of}{plural(ran, 'cell')} in {duration(seconds)}"
     if sweep.usd is not None and sweep.usd_per_gpu_hour is not None:
         said += f", {money(sweep.usd)} at {money(sweep.usd_per_gpu_hour)} per GPU-hour ({clean(sweep.price_source)})"
     once = any(cell.runs == 1 for cell in sweep.cells)

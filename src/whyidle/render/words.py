@@ -88,8 +88,13 @@ def money(usd: float) -> str:
 
 def unit_price(usd: float) -> str:
     """Return US dollars for a unit of work: to the cent, and below a dollar with three digits that say something."""
-    digits = 2 if usd >= 1 or usd <= 0 else 2 - math.floor(math.log10(usd))
-    return f"${usd:,.{digits}f}"
+    return f"${figure(usd)}"
+
+
+def figure(number: float) -> str:
+    """Return a number with two decimals, below one with three digits that say something: "1,203.70", "0.0835"."""
+    digits = 2 if number >= 1 or number <= 0 else 2 - math.floor(math.log10(number))
+    return f"{number:,.{digits}f}"
 
 
 def size(count: float) -> str:

@@ -22,6 +22,16 @@ def option_in(command: Sequence[str], at: int, name: str) -> str | None:
     return next((spelling for _, spelling in _options(command, at, name)), None)
 
 
+def value_in(command: Sequence[str], at: int, name: str) -> str | None:
+    """Return the value that a command gives an option, the last of several; None where it gives none."""
+    found = None
+    for position, _ in _options(command, at, name):
+        _, equals, value = command[position].partition("=")
+        following = command[position + 1] if position + 1 < len(command) else "--"
+        found = value if equals else None if _is_option(following) else following
+    return found
+
+
 def override_in(command: Sequence[str], at: int, name: str) -> bool:
     """Return whether a command says NAME=VALUE, as scripts with hydra take it."""
     return any(True for _ in _overrides(command, at, name))

@@ -8,6 +8,7 @@ from typing import Final
 from whyidle.model.trial import Cell
 from whyidle.render.words import duration, plural
 from whyidle.sweep.cell import Trial
+from whyidle.sweep.ending import BY_ITSELF
 from whyidle.sweep.parameters import Parameter
 from whyidle.sweep.recommend import is_workers
 from whyidle.sweep.strategies.base import plain
@@ -34,11 +35,14 @@ def doubts(
     if len(unset) > MOST_UNSET:
         yield f"{len(unset) - MOST_UNSET} more values did not reach their job; the cells' own reports tell."
     for parameter in parameters:
-        if parameter.is_doubted and any(cell.status == "ok" for cell in cells):
-            yield (
-                f"-p {parameter.name} was given {parameter.said}: whether it had an effect is not known, "
-                "and the cells may all be the same job."
+        if parameter.is_doubted:
+            worked = any(cell.status == "ok" for cell in cells)
+            effect = (
+                "whether it had an effect is not known, and the cells may all be the same job"
+                if worked
+                else "that may be why no job worked"
             )
+            yield f"-p {parameter.name} was given {parameter.said}: {effect}. {sentence(parameter.advice)}"
     if slots > 1 and any(is_workers(name) for name in names):
         yield (
             f"{slots} cells ran at a time and shared the CPUs: with workers to feed, each was slower than it is alone. "
@@ -50,10 +54,29 @@ def doubts(
             "the batches do not tell how many samples they hold, so throughput is in steps, "
             "which do more work the larger the batch is."
         )
-    loose = [cell for cell in ok if not cell.settled]
     yield from _unseen_epochs(trials)
-    if loose:
-        yield f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled: see the intervals."
+    yield from _unsettled(cells)
+
+
+def _unsettled(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield that cells ended before their step time was settled, why, and what would give them longer."""
+    loose = [cell for cell in cells if cell.status == "ok" and not cell.settled]
+    if not loose:
+        return
+    over = [cell for cell in loose if cell.why == BY_ITSELF]
+    steps = sorted({cell.steps // max(cell.runs, 1) for cell in over})
+    counts = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}" if steps else ""
+    reasons = [f"the job was over after {counts} steps that count: give it more steps"] if over else []
+    reasons += dict.fromkeys(cell.why for cell in loose if cell.why != BY_ITSELF and cell.why)
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    yield (
+        f"{len(loose)} of {plural(len(cells), 'cell')} ended before the step time was settled{why}: see the intervals."
+    )
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence: with a large letter, and an end."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('?', '.')) else '.'}" if text else ""
 
 
 def _unseen_epochs(trials: Sequence[Trial]) -> Iterator[str]:

@@ -21,6 +21,7 @@ OUT_OF_MEMORY: Final = re.compile(
     re.MULTILINE,
 )
 KILLED: Final = 128 + signal.SIGKILL  # as a shell in between reports it
+BY_ITSELF: Final = "it ended by itself"
 LONGEST: Final = 200  # characters of what is quoted
 _OURS: Final = ("whyidle: ", "hint: ")
 _RAISED: Final = re.compile(r"^(?:\[rank\d+\]: ?)?[\w.]*(?:Error|Exception|Exit|Interrupt)\b")
@@ -48,7 +49,7 @@ def by_itself(ended: Ended, tail: str, steps: int) -> tuple[Status, str]:
             "no steps",
             f"it ended after {plural(steps, 'step')} that count" if steps else "no training step was seen",
         )
-    return "ok", "it ended by itself"
+    return "ok", BY_ITSELF
 
 
 def by_us(reason: Reason, steps: int, limit: str) -> tuple[Status, str]:

@@ -24,6 +24,7 @@ from whyidle.sweep.recommend import recommend
 from whyidle.sweep.recorded import recorded
 from whyidle.sweep.settle import Settling
 from whyidle.sweep.strategies import Search, Strategy
+from whyidle.sweep.take import proof, take
 
 POLL_S: Final = 0.2
 LOOK_EVERY_S: Final = 2.0
@@ -77,6 +78,8 @@ class Sweeping:
     Attributes:
         trials: the jobs that are done; at first those of earlier calls.
         begins: is called with the values of each cell that begins.
+        seen: is called now and then with the values of a cell that runs, its steps that count so far, and to what
+            share its mean step is known; None is not yet.
         told: is called with each cell that has ended.
         looks: options of `whyidle run`.
     """
@@ -89,6 +92,7 @@ class Sweeping:
     rate: Rate
     trials: list[Trial] = field(default_factory=list)
     begins: Callable[[Params], None] = lambda _: None
+    seen: Callable[[Params, int, float | None], None] = lambda *_: None
     told: Callable[[Cell], None] = lambda _: None
     looks: tuple[str, ...] = ()
     now_s: Callable[[], float] = time.monotonic
@@ -96,6 +100,7 @@ class Sweeping:
     running: list[_Begun] = field(default_factory=list)
     stopped: str = ""  # why no further cell is begun
     _began_s: float = 0.0
+    _before: int = 0  # trials of earlier calls
     _spent_before: list[Outcome] = field(default_factory=list)  # cells that did not finish, and cost all the same
     _cells: tuple[int, tuple[Cell, ...]] = (-1, ())  # of so many trials
 
@@ -104,7 +109,7 @@ class Sweeping:
 
         However it ends, no process of a cell is left.
         """
-        self._began_s = self.now_s()
+        self._began_s, self._before = self.now_s(), len(self.trials)
         unfinished = [one for one in self.folder.outcomes().values() if one.status not in FINISHED]
         self._spent_before = [*unfinished, *self.folder.set_aside()]
         try:
@@ -130,6 +135,8 @@ class Sweeping:
             cells=(*done, *left),
             recommended=recommended,
             why=" ".join(filter(None, (why, self._why_it_ended(done)))),
+            take="" if recommended is None else take(self.parameters, recommended, self.plan.command),
+            proof="" if recommended is None else proof(self.folder.path, done, recommended),
             stopped=self.stopped,
             folder=str(self.folder.path),
             usd=self._spent_usd() if self.rate.usd_per_gpu_hour is not None else None,
@@ -160,7 +167,8 @@ class Sweeping:
             if following is None:
                 break
             left_s = self._left_s(len(self.running) + 1)
-            longest_s = max((min(one.outcome.seconds, limits.cell_time_s) for one in self.trials), default=0.0)
+            counts = self.trials if self.plan.budget.max_usd is not None else self.trials[self._before :]
+            longest_s = max((min(one.outcome.seconds, limits.cell_time_s) for one in counts), default=0.0)
             self.stopped = self.plan.budget.refuses(left_s, longest_s, len(self.trials) + len(self.running))
             if not self.stopped:
                 self._begin(*following)
@@ -229,7 +237,9 @@ class Sweeping:
         if limits.cell_steps is not None and len(found.seconds) >= limits.cell_steps:
             one.limit = f"--cell-steps {limits.cell_steps}"
             return "steps"
-        if one.settling.look(found.steady):
+        is_settled = one.settling.look(found.steady)
+        self.seen(one.params, len(found.steady), one.settling.known_to)
+        if is_settled:
             one.limit = f"known to {100 * limits.settle_share:.3g}%"
             return "settled"
         return None

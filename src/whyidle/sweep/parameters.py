@@ -7,6 +7,7 @@ tells it to people.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ VARIABLE: Final = re.compile(r"[A-Za-z_]\w*")
 ON_OFF: Final = {"on", "off"}
 KINDS: Final = "env:, flag:, loader: or torch:"
 EXAMPLE: Final = "-p num_workers=0,4,8"
+WORKERS_OF_LOADER: Final = "0"  # num_workers of DataLoader, where a script does not say
+LIKE: Final = 0.75  # of difflib's ratio: a slip of the hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Parameter:
     target: str  # the placeholder, option (of a flag with an opposite both, as --amp/--no-amp), variable or setting
     said: str  # the same in words
     is_doubted: bool = False  # the script was read, and does not seem to take it
+    advice: str = ""  # what to do then
+    present: str | None = None  # the value that the job has without -p, where its command or its text says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ def _unprefixed(name: str, values: tuple[str, ...], command: Sequence[str], scri
     place = next((one for one in (f"{{{name}}}", f"{{{plain}}}") if any(one in word for word in command)), None)
     if place is not None:
         return Parameter(name, values, "placeholder", place, f"in place of {place} in the command")
-    _check_numbers(plain, values)
+    _check_numbers(name, values)
     known = _in_command(name, values, command, script) or _by_script(name, values, script)
     if known is not None:
         return known
@@ -141,8 +146,10 @@ def _unprefixed(name: str, values: tuple[str, ...], command: Sequence[str], scri
         settings.kind_of(f"torch:{plain}")
     if not script.takes_options:
         raise WhyIdleError(f"-p {name}: {script.name} has no place for it", f"put {{{name}}} where the value goes")
-    option = words.spelled(name)
-    return Parameter(name, values, "option", option, f"as {option}, {_unknown(script)}", script.texts is not None)
+    option, is_doubted = words.spelled(name), script.texts is not None
+    return Parameter(
+        name, values, "option", option, f"as {option}, {_unknown(script)}", is_doubted, _advice(name, script)
+    )
 
 
 def _in_command(name: str, values: tuple[str, ...], command: Sequence[str], script: Script) -> Parameter | None:
@@ -151,7 +158,8 @@ def _in_command(name: str, values: tuple[str, ...], command: Sequence[str], scri
     if option is not None and set(values) <= ON_OFF and script.is_flag(name.replace("-", "_")):
         return _flag(name, name, values, script)
     if option is not None:
-        return Parameter(name, values, "option", option, f"as {option}, in place of what the command says")
+        said = f"as {option}, in place of what the command says"
+        return Parameter(name, values, "option", option, said, present=words.value_in(command, script.at, name))
     if words.override_in(command, script.at, name):
         return Parameter(name, values, "override", name, f"as {name}=…, in place of what the command says")
     return None
@@ -164,7 +172,8 @@ def _by_script(name: str, values: tuple[str, ...], script: Script) -> Parameter 
     if option is not None and set(values) <= ON_OFF and script.is_flag(plain):
         return _flag(name, plain, values, script)
     if option is not None:
-        return Parameter(name, values, "option", option, f"as {option}, which {script.name} knows")
+        known = f"as {option}, which {script.name} knows"
+        return Parameter(name, values, "option", option, known, present=script.default(plain))
     if script.overrides(name):
         return Parameter(name, values, "override", name, f"as {name}=…, which hydra reads")
     return None
@@ -176,6 +185,16 @@ def _unknown(script: Script) -> str:
     return f"which {script.name} does not seem to know"
 
 
+def _advice(name: str, script: Script) -> str:
+    """Return what to type where a script does not seem to know a name: one like it, or where the value goes."""
+    known = {*script.options(), *(setting.partition(":")[2] for setting in settings.CATALOGUE)}
+    like = difflib.get_close_matches(name.replace("-", "_"), known, n=1, cutoff=LIKE)
+    close = [] if "." in name else like  # of a dotted name the whole is meant
+    if close:
+        return f"did you mean -p {close[0]}?"
+    return f"put {{{name}}} in the command where the value goes, as in {name}={{{name}}}"
+
+
 def _variable(name: str, variable: str, values: tuple[str, ...]) -> Parameter:
     if not VARIABLE.fullmatch(variable) or variable.startswith("WHYIDLE_"):
         raise WhyIdleError(f"-p {name}: no variable can be called {variable!r}", "-p env:OMP_NUM_THREADS=1,2,4")
@@ -185,7 +204,7 @@ def _variable(name: str, variable: str, values: tuple[str, ...]) -> Parameter:
 def _setting(name: str, target: str, values: tuple[str, ...], script: Script) -> Parameter:
     seen: dict[object, str] = {}
     for value in values:
-        meant = settings.checked(target, value)
+        meant = settings.checked(target, value, f"-p {name}")
         if meant in seen:
             raise WhyIdleError(f"-p {name}: {seen[meant]} and {value} are the same", f"-p {name}={value}")
         seen[meant] = value
@@ -197,7 +216,8 @@ def _setting(name: str, target: str, values: tuple[str, ...], script: Script) ->
         }.get(bare, f"in PyTorch when {script.name} has imported it")
     else:
         said = f"in DataLoader(...) when {script.name} makes one" + (" to train" if bare == "batch_size" else "")
-    return Parameter(name, values, "setting", target, f"set {said}")
+    present = script.argument(bare, WORKERS_OF_LOADER) if bare == "num_workers" else None
+    return Parameter(name, values, "setting", target, f"set {said}", present=present)
 
 
 def _flag(name: str, bare: str, values: tuple[str, ...], script: Script) -> Parameter:
@@ -211,14 +231,17 @@ def _flag(name: str, bare: str, values: tuple[str, ...], script: Script) -> Para
     if opposite is not None:
         said = f"as {target} or {opposite}, {known}"
         return Parameter(name, values, "flag", f"{target}/{opposite}", said, is_doubted)
-    return Parameter(name, values, "flag", target, f"with {target} or without, {known}", is_doubted)
+    return Parameter(
+        name, values, "flag", target, f"with {target} or without, {known}", is_doubted, _advice(bare, script)
+    )
 
 
 def _check_numbers(name: str, values: Sequence[str]) -> None:
     """Refuse what DataLoader cannot take, whichever way it gets there."""
-    if isinstance(settings.CATALOGUE.get(f"loader:{name}"), int):
+    setting = f"loader:{name.replace('-', '_')}"
+    if isinstance(settings.CATALOGUE.get(setting), int):
         for value in values:
-            settings.checked(f"loader:{name}", value)
+            settings.checked(setting, value, f"-p {name}")
 
 
 def _values(name: str, listed: str) -> tuple[str, ...]:

@@ -50,7 +50,9 @@ class Plan:
         if not self.parameters:
             raise WhyIdleError("nothing to vary: a sweep has a parameter at least", "-p num_workers=0,4,8")
         if not FINEST_SHARE <= limits.settle_share < 1:
-            raise WhyIdleError(f"--settle is 0.1% to 100% of a step, not {limits.settle_share:.3%}", "--settle 2%")
+            raise WhyIdleError(
+                f"--settle is 0.1% to 100% of a step, not {100 * limits.settle_share:.4g}%", "--settle 2%"
+            )
         if limits.min_steps < FEWEST_STEPS:
             raise WhyIdleError(f"--min-steps is {FEWEST_STEPS} or more, not {limits.min_steps}", "--min-steps 50")
         if limits.cell_steps is not None and limits.cell_steps < FEWEST_STEPS + 1:

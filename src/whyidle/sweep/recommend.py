@@ -14,7 +14,10 @@ from whyidle.sweep.parameters import Parameter
 
 SAME: Final = 0.02  # of throughput: less is not worth another worker (docs/method.md: a gain below 2% ends a search)
 DOUBTFUL: Final = 0.05  # more is not given away, even where the steps vary so much that it cannot be seen
+WIDE: Final = 0.25  # of a ratio: an interval that reaches so far says nothing of which is faster
+MOST_GIVEN: Final = 0.25  # a difference beyond this is not given away, however little is known (judgement)
 FULL: Final = 0.90  # of a device's memory: beyond it an odd batch, or a fragmented allocator, fails
+LOADER: Final = 0.20  # of the step: a wait that decides how fast it is (judgement)
 NORMAL_95: Final = 1.96  # standard errors from the middle of a 95% interval to its ends
 
 _Key: TypeAlias = tuple[float, ...]
@@ -31,7 +34,12 @@ class Beside:
     @property
     def is_as_good(self) -> bool:
         """Say whether what is lost is too little to matter, or is not seen and not much."""
-        return self.likely >= 1 - SAME or (self.high >= 1 and self.likely >= 1 - DOUBTFUL)
+        return self.likely >= 1 - SAME or (self.high >= 1 and self.likely >= 1 - DOUBTFUL) or self.is_untold
+
+    @property
+    def is_untold(self) -> bool:
+        """Say whether the interval is so wide that it does not tell which is faster, and by how much."""
+        return self.likely >= 1 - MOST_GIVEN and self.high >= 1 + WIDE and self.low <= 1 - WIDE
 
 
 def recommend(
@@ -64,12 +72,12 @@ def recommend(
     order = {id(cell): cost(cell, parameters) for cell in fits}
     best = max(fits, key=_throughput)
     chosen = min((cell for cell in fits if beside(cell, best).is_as_good), key=lambda cell: order[id(cell)])
-    said = [_why(chosen, best, fits, order, len(cells))]
+    said = [_untold(chosen, best, fits) or _why(chosen, best, fits, order, len(cells))]
     fuller = [cell for cell in ok if is_full(cell) and _throughput(cell) > _throughput(chosen)]
     if fuller:
         one = max(fuller, key=_throughput)
         said.append(f"{named(one.params)} is faster, but fills {percent(_filled(one))} of the GPU's memory.")
-    said += _further(chosen, best, cells, parameters)
+    said += _further(chosen, best, cells, parameters, is_over=is_over)
     return chosen.params, " ".join(said)
 
 
@@ -114,6 +122,24 @@ def named(params: Params) -> str:
     return " ".join(f"{name}={value}" for name, value in params.items())
 
 
+def _untold(chosen: Cell, best: Cell, fits: Sequence[Cell]) -> str:
+    """Return that the chosen cell is only the cheapest of those that cannot be told apart; else nothing."""
+    others = [cell for cell in fits if cell is not chosen]
+    other = best if chosen is not best else max(others, key=_throughput, default=best)
+    ratio = beside(chosen, other) if chosen is not best else beside(other, chosen)
+    if not ratio.is_untold:
+        return ""
+    slower, faster = (chosen, other) if chosen is not best else (other, chosen)
+    far = max(ratio.high - ratio.likely, ratio.likely - ratio.low)
+    runs = max((cell.runs for cell in fits), default=1)
+    more = f"--repeats {runs + 2}" if runs > 1 else "longer cells, or --repeats 3,"
+    return (
+        f"Cannot tell which is faster, {named(chosen.params)} or {named(other.params)}: "
+        f"{named(slower.params)} is {max(1 - ratio.likely, 0.0):.0%} slower than {named(faster.params)}, "
+        f"{f'±{far:.0%}' if far < 10 else 'or not'}. Take {named(chosen.params)}, the cheaper one; {more} may tell."
+    )
+
+
 def _why(chosen: Cell, best: Cell, fits: Sequence[Cell], order: dict[int, _Key], tried: int) -> str:
     """Return one sentence: what the chosen cell is beside the fastest, and why not the next cheaper one."""
     text = named(chosen.params)
@@ -143,17 +169,27 @@ def _why(chosen: Cell, best: Cell, fits: Sequence[Cell], order: dict[int, _Key],
     return f"{text}."
 
 
-def _further(chosen: Cell, best: Cell, cells: Sequence[Cell], parameters: Sequence[Parameter]) -> list[str]:
+def _further(
+    chosen: Cell, best: Cell, cells: Sequence[Cell], parameters: Sequence[Parameter], *, is_over: bool
+) -> list[str]:
     """Return what is to be done beyond the table: other values to try, and what a batch size changes."""
     said = []
+    wait = chosen.data_wait_share or 0.0
     if any(is_batch(parameter.name) for parameter in parameters):
+        if wait >= LOADER and not any(is_workers(parameter.name) for parameter in parameters):
+            said.append(
+                f"The training waits for data {wait:.0%} of its time: the loader is the limit, and with more workers "
+                "another batch size may be the best: whyidle sweep -p num_workers."
+            )
         said.append("Another batch size learns differently: check the losses of both with `whyidle compare`.")
     for parameter in parameters:
         values = [_number(value) for value in parameter.values]
         known = [value for value in values if value is not None]
         taken = _number(chosen.params.get(parameter.name, ""))
         tried = [_number(cell.params.get(parameter.name, "")) for cell in cells]
-        if chosen is best and len(known) == len(values) > 1 and taken == max(known) and taken in tried:
+        largest = max([*known, *(value for value in tried if value is not None)], default=None)
+        is_open = len(values) > 1 or (not is_over and len(set(tried)) > 1)  # a search that ended says so itself
+        if chosen is best and len(known) == len(values) and is_open and taken == largest and taken in tried:
             said.append(f"It is the largest {parameter.name} that was tried: a larger one may be faster still.")
     return said
 

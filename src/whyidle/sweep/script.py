@@ -56,6 +56,30 @@ class Script:
                 return f"--{name.replace('_', between)}"
         return None
 
+    def default(self, name: str) -> str | None:
+        """Return the whole number that an option has where it is not given; None where the text does not say."""
+        words = re.escape(name).replace("_", "[-_]")
+        found = {
+            number
+            for text in self.texts or ()
+            for number in re.findall(rf"""["']--{words}["'][^)]*?\bdefault\s*=\s*(\d+)\s*[,)]""", text)
+        }
+        return found.pop() if len(found) == 1 else None
+
+    def argument(self, name: str, usual: str) -> str | None:
+        """Return the whole number that all calls give for an argument, `usual` where none does; None: not known."""
+        if self.texts is None:
+            return None
+        said = [value for text in self.texts for value in re.findall(rf"\b\w*{name}\b[\"']?(?:\s*[=:]\s*(\w+))?", text)]
+        if not said:
+            return usual
+        return said[0] if len(set(said)) == 1 and said[0].isdecimal() else None
+
+    def options(self) -> set[str]:
+        """Return the long options that are written in the script, their words with underscores between them."""
+        spelled = re.compile(r"""["']--([A-Za-z][\w.-]*)["'/= ]|\bDEFINE_\w+\(\s*["']([\w.-]+)["']""")
+        return {(one or other).replace("-", "_") for text in self.texts or () for one, other in spelled.findall(text)}
+
     def is_flag(self, name: str) -> bool:
         """Return whether an option takes no value."""
         words = re.escape(name).replace("_", "[-_]")

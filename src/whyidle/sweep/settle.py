@@ -24,6 +24,7 @@ class Settling:
         self._limits = limits
         self._looked_at = 0
         self._narrow = 0
+        self.known_to: float | None = None  # half the width of the last interval, as a share of the mean
 
     def look(self, steady: Floats64) -> bool:
         """Return whether the cell may end.
@@ -35,7 +36,8 @@ class Settling:
         if steps < self._limits.min_steps or steps < self._looked_at * GROWTH:
             return False
         self._looked_at = steps
-        self._narrow = self._narrow + 1 if half_width(mean_interval(steady)) <= self._limits.settle_share else 0
+        self.known_to = half_width(mean_interval(steady))
+        self._narrow = self._narrow + 1 if self.known_to <= self._limits.settle_share else 0
         return self._narrow >= IN_A_ROW
 
 

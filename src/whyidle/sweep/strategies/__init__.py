@@ -40,8 +40,22 @@ def strategy(name: str, parameters: Sequence[Parameter], machine: Machine) -> St
     """
     for kind in _kinds():
         if kind.name == name:
-            return kind(parameters, machine)
+            chosen = kind(parameters, machine)
+            _check_name(chosen)
+            return chosen
     raise WhyIdleError(f"no strategy is called {name!r}", f"--strategy is one of {', '.join(names())}")
+
+
+def _check_name(chosen: Strategy) -> None:
+    """Refuse to look for a number of workers among batch sizes."""
+    if not isinstance(chosen, Search):
+        return
+    other = next((kind for kind in _searches() if kind.word in plain(chosen.parameter)), type(chosen))
+    if chosen.word not in plain(chosen.parameter) and other is not type(chosen):
+        raise WhyIdleError(
+            f"--strategy {chosen.name} looks for the best {chosen.usual}, and -p {chosen.parameter} is none",
+            f"--strategy {other.name} -p {chosen.parameter}, or --strategy {chosen.name} -p {chosen.usual}",
+        )
 
 
 def _searches() -> list[type[Search]]:

@@ -26,7 +26,9 @@ BLOCKED: Final = 0.5  # of the workers' time in which they compute nothing: stor
 FULL: Final = 0.8  # of the host's memory (judgement: the rest is for the page cache and all others)
 SHM_BYTES: Final = 2**30  # less in /dev/shm is what containers have by default: 64 MiB (docs.docker.com, --shm-size)
 FAILED: Final = ("failed", "out of memory")
+MOST_PRESENT: Final = 1024  # workers that a job may have already
 UNBOUNDED: Final = 10**9  # workers
+BEYOND: Final = 4  # times the CPUs: workers that are tried where they mostly wait (judgement)
 AHEAD: Final = (4, 8)  # prefetch factors that are tried by simulation
 
 
@@ -46,6 +48,13 @@ class Workers(Search):
         self.cpus = machine.cpus_per_rank
         most = int(MOST) if self.cpus is None else max(int(self.cpus), 1)
         self.candidates = tuple(sorted(self.given)) or ladder(most)
+        self.most = self.candidates[-1]
+        present = self._chosen().present or ""
+        self.present = int(present) if present.isdecimal() and int(present) <= MOST_PRESENT else None
+        if not self.given:  # beyond the CPUs only the present number, and workers that mostly wait
+            more = ladder(BEYOND * most) if self.cpus is not None else ()
+            present_too = () if self.present is None else (self.present,)
+            self.candidates = tuple(sorted({*self.candidates, *more, *present_too}))
         texts = [text for name, text in self.fixed.items() if "prefetch" in name and text.isdecimal()]
         self.prefetch = int(texts[0]) if texts else 2  # PyTorch's default
 
@@ -57,11 +66,14 @@ class Workers(Search):
     def next_value(self, tried: Mapping[int, Cell]) -> int | None:
         """Return the number of workers to try next, None at the end."""
         known, room = measured(tried), self._room(tried)
-        left = [workers for workers in self.candidates if workers <= room and workers not in tried]
+        top = self._top(known)
+        left = [workers for workers in self.candidates if workers <= min(room, top) and workers not in tried]
+        if not tried and self.present in self.candidates:
+            return self.present  # what all others are compared with
         if len(tried) >= PROBES or not left:
             return None
         if not known:
-            first = min(FIRST, max(self.candidates[-1] // 2, 1)) if not tried else min(tried) // 2
+            first = min(FIRST, max(self.most // 2, 1)) if not tried else min(tried) // 2
             return _nearest(left, first) if len(tried) < 2 else None  # twice nothing: it is not the workers
         loading = self._loading(known)
         if loading is None:
@@ -78,6 +90,14 @@ class Workers(Search):
         best = _best(known)
         said = (self._limit(tried, known, best), self._ahead(known, best))
         return " ".join(f"{text[0].upper()}{text[1:]}." for text in said if text)
+
+    def _top(self, known: Mapping[int, Cell]) -> int:
+        """Return the most workers that make sense: the CPUs, and more where workers that wait are what is missing."""
+        best = _best(known) if known else 0
+        cell = known.get(best)
+        idle = cell is not None and (cell.io_wait_share or 0.0) >= BLOCKED and (cell.cpu_busy_share or 0.0) < BUSY
+        short = cell is not None and waits(cell) > LATE and _no_better(known, best) is None
+        return self.candidates[-1] if self.given or (idle and short and best >= self.most) else self.most
 
     def _enough(self, loading: Loading, known: Mapping[int, Cell], left: Sequence[int]) -> int:
         """Return the fewest workers whose step is about the shortest that can be had."""
@@ -128,7 +148,7 @@ class Workers(Search):
 
     def _limit(self, tried: Mapping[int, Cell], known: Mapping[int, Cell], best: int) -> str:
         """Return why more workers would not help, or that they might."""
-        cell, larger = known[best], [workers for workers in self.candidates if workers > best]
+        cell, larger = known[best], [workers for workers in self.candidates if best < workers <= self._top(known)]
         if cell.data_wait_share is not None and waits(cell) <= WAITS:
             return f"with {_workers(best)} the training waits for data {waits(cell):.1%} of its time: more cannot help"
         failed = [workers for workers in tried if workers > best and tried[workers].status in FAILED]
@@ -144,10 +164,13 @@ class Workers(Search):
         if any(workers > self._room(tried) for workers in larger):
             return "more workers would not fit into the host's memory"
         if not larger:
-            most = "the most that were given" if self.given else "as many as a training process has CPUs"
+            most = "as many as a training process has CPUs"
+            if self.given or best > self.most:
+                most = "the most that were given" if self.given else "the most that are tried for these CPUs"
             wait = "" if cell.data_wait_share is None else f", and a wait of {waits(cell):.0%} is left"
             blocked = (cell.io_wait_share or 0.0) >= BLOCKED and not self.given
-            more = f": workers mostly wait for storage, so that more may help, -p {self.parameter}={best},{_more(best)}"
+            by_hand = f"-p {self.parameter}={best},{_more(best)}"
+            more = f": workers mostly wait, for storage say, so that more may help, {by_hand}"
             return f"{_workers(best)} are {most}{wait}{more if blocked else ''}"
         if len(tried) >= PROBES:
             return f"after {len(tried)} cells the search ends; -p {self.parameter}={best},{_more(best)} goes on by hand"
