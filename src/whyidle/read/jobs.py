@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from whyidle.errors import SeveralRunsError
+from whyidle.errors import SeveralRunsError, WhyIdleError
 from whyidle.model.evidence import Node
 from whyidle.read.base import Part
 
