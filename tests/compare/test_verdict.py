@@ -149,6 +149,14 @@ def test_repeats_speak_for_more_than_two_runs() -> None:
     assert "By 4 and 4 repeats" in found.message
 
 
+def test_two_starts_of_each_ask_for_a_third() -> None:
+    said = [
+        judged(*([repeat(steps(mean, seed=seed)) for seed in range(count)] for mean in (0.2, 0.1))).message
+        for count in (2, 3)
+    ]
+    assert ["a third of each narrows it" in message for message in said] == [True, False]
+
+
 def test_repeats_on_one_side_only_are_said() -> None:
     found = judged([repeat(steps(0.1, seed=k)) for k in range(3)], [repeat(steps(0.08, seed=9))])
     assert not found.between_runs

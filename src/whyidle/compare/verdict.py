@@ -178,7 +178,10 @@ def _rests_on(before: Sequence[Repeat], after: Sequence[Repeat], between: bool, 
     counts = [sum(len(one.steady) for one in side) for side in (before, after)]
     steps = f"{counts[0]:,} and {counts[1]:,} steps{how}{_cut(before, after)}."
     if between:
-        return f"By {len(before)} and {len(after)} repeats, {steps}"
+        more = (
+            " Of so few starts the range is wide: a third of each narrows it." if len(before) == len(after) == 2 else ""
+        )
+        return f"By {len(before)} and {len(after)} repeats, {steps}{more}"
     few = "So few do not show how much one depends on the next: the range supposes that it does not. "
     said = f"By {steps} {few if min(counts) < FEW else ''}"
     if max(len(before), len(after)) > 1:
