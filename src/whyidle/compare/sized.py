@@ -23,7 +23,9 @@ from whyidle.read.trainer_patterns import SUM_RANKS
 
 SAME: Final = 0.02  # batch sizes differ by less: the last batch of an epoch is smaller (judgement)
 # What differs between sizes of one job by itself, or is told apart from the rest.
-BY_SIZE: Final = frozenset(("evidence", "world_size", "gpus", "node", "cpus_allowed", "cpus_taken", "steps_from"))
+BY_SIZE: Final = frozenset(
+    ("evidence", "world_size", "ranks", "gpus", "node", "cpus_allowed", "cpus_taken", "steps_from")
+)
 SUPPOSED: Final = ("tokens_per_s", "samples_per_s")
 GPUS: Final = "--gpus 1,4: one number for each run, in order"
 
