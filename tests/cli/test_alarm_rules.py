@@ -207,7 +207,7 @@ def test_without_apply_nobody_is_asked(capsys, monkeypatch):
         (["prometheus", "--job", "resnet"], "--job: not of `whyidle alarm prometheus`"),
         (["prometheus", "--floor", "15"], "--floor is between 0% and 100%, not '15'"),
         (["prometheus", "--floor", "nan"], "--floor is between 0% and 100%"),
-        (["prometheus", "--floor", "some"], "'some' is not a share of the time"),
+        (["prometheus", "--floor", "some"], "'some' is not a share"),
         (["prometheus", "--window", "soon"], "--window is a time like 15s, 5m or 1h30m, not 'soon'"),
         (["prometheus", "--match", "gpu=0"], "match is a label selector"),
         (["nagios"], "'nagios' is not one of 'prometheus', 'cloudwatch'"),
