@@ -252,7 +252,8 @@ def test_a_collector_that_is_killed_leaves_what_can_be_read(tmp_path: Path) -> N
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", COLLECTING, str(tmp_path), str(os.getpid())]
     with subprocess.Popen(command, env=environment) as collecting:
-        wait_for(lambda: (tmp_path / "host.csv").exists() and (tmp_path / f"{os.getpid()}-1.events").exists())
+        written = (tmp_path / "host.csv", tmp_path / f"{os.getpid()}-1.events")
+        wait_for(lambda: all(file.exists() for file in written) and bool(table(written[0])))
         collecting.kill()
     assert node(tmp_path)["ended"] is None
     assert all_records(tmp_path, f"{os.getpid()}-1") == [0, 1, 2]
