@@ -185,9 +185,8 @@ def test_ctrl_c_ends_a_measurement_without_a_traceback(tmp_path: Path, answers: 
     job.send_signal(signal.SIGINT)
     _, errors = job.communicate(timeout=60)
     assert job.returncode == -signal.SIGINT
-    # none of our frames: where it comes between two functions that Python runs after a fork, Python prints those
-    assert "_whyidle" not in errors
-    assert "KeyboardInterrupt" not in errors or "Exception ignored in" in errors
+    # within a function that Python runs after a fork it cannot be raised: Python prints that, and goes on
+    assert "Traceback" not in errors or errors.startswith("Exception ignored in")
     (file,) = folder.glob("*.loader.json")
     found = json.loads(file.read_text())
     assert (found["state"], found["why"]) == ("ended", "it was stopped while its loader was measured")
