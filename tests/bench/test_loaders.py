@@ -61,10 +61,10 @@ def test_it_knows_nothing_of_what_it_judges() -> None:
 
 
 def test_a_job_is_scored_beside_its_grid() -> None:
-    scores = {score.who: score for score in board.of_job(replace(EVEN, cpus=6, computes=0.12))}
+    told = replace(EVEN, cpus=6, computes=0.12, seed=1)  # of seed 0 nobody tells how long a worker takes for a batch
+    scores = {score.who: score for score in board.of_job(told)}
     ours = scores["whyidle"]
-    assert ours.fewest == 3
-    assert ours.chosen in {3, 4}  # the job has 4: which of the two is a little faster is the noise of their steps
+    assert (ours.fewest, ours.chosen) == (3, 3)
     assert ours.ratio == pytest.approx(1.0, abs=0.02)
     assert ours.probes <= board.PROBES
     assert scores["all CPUs"].chosen == 6

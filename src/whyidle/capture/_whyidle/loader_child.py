@@ -5,6 +5,7 @@ A loader that fails, hangs or takes its child with it is a result. The training 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gc
 import json
@@ -14,7 +15,9 @@ import signal
 import stat
 import statistics
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
 from time import monotonic
 from typing import Any, Callable
 
@@ -116,8 +119,8 @@ def in_child(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, An
     context: Any = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_child, args=(work, theirs), name="whyidle-loader")
-    with warnings.catch_warnings():  # Python 3.12 warns of any fork where there are threads
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(), _ctrl_c_held():
+        warnings.simplefilter("ignore")  # Python 3.12 warns of any fork where there are threads
         child.start()
     theirs.close()
     end = monotonic() + limit_s
@@ -138,6 +141,23 @@ def in_child(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, An
             _kill(child.pid)
         child.join()
         ours.close()
+
+
+@contextlib.contextmanager
+def _ctrl_c_held() -> Iterator[None]:
+    """Have Ctrl-C wait: what it raises in a function that Python runs around a fork is printed there, and lost."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda _number, frame: came.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        before(signal.SIGINT, came[0])
 
 
 def _child(work: Callable[[], dict[str, Any]], pipe: Any) -> None:
