@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from whyidle import cost
 from whyidle.cli import INTERRUPTED
 from whyidle.cli._destination import destination
 from whyidle.cli._numbers import priced
+from whyidle.cli._stopping import stoppable
 from whyidle.cli._sweep_progress import Progress
 from whyidle.cli.sweep import Asked, Show
 from whyidle.errors import WhyIdleError
@@ -253,7 +253,7 @@ def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Ask
             most = prepared.plan.budget.max_cells
             jobs = jobs if most is None else max(min(jobs, most - len(done)), 0)
             progress = Progress(prepared.plan.limits, jobs, is_quiet=show.quiet)
-            with _stoppable(), progress:
+            with stoppable(), progress:
                 sweeping.begins, sweeping.seen, sweeping.told = progress.begins, progress.seen, progress.told
                 found = sweeping.run()
         except KeyboardInterrupt:
@@ -271,16 +271,3 @@ def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Ask
 
 def _shown(found: Sweep, chosen: str, look: Look) -> str:
     return sweep_json(found) if chosen == "json" else sweep_text(found, look)
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let what schedulers and closed terminals send end the sweep as Ctrl-C does, with all its processes."""
-    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in numbers:
-        signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)

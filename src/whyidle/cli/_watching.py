@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from whyidle import cost
 from whyidle.cli._destination import Destination, destination, look_of
+from whyidle.cli._stopping import stoppable
 from whyidle.cli.run import Asked, Show
 from whyidle.errors import WhyIdleError
 from whyidle.launch import folder
@@ -130,7 +130,7 @@ def _tell(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
     """Say what came of it, the verdict or why there is none, and what went wrong; return whether there is a verdict."""
     folders = recorded.folders
     try:
-        with _interruptible():
+        with stoppable():  # a scheduler that stops the job is about to kill us, too
             recorded.pace.tell()
             _note_errors(recorded)
             return _judge(recorded, asked, out)
@@ -207,19 +207,6 @@ def _append(path: Path, text: str) -> None:
             file.write(text)
     except OSError:
         return  # the disk is full: what went wrong was said already
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let whoever stops the job stop the verdict, too: a scheduler is about to kill us."""
-    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in numbers:
-        signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _short(path: Path) -> str:
