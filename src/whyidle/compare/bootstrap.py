@@ -29,9 +29,7 @@ from whyidle.model.evidence import Floats64
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 2000  # docs/method.md
 CUBE: Final = 3.0  # times the cube root of the length: the least block (docs/method.md)
-# Blocks of so many correlation times. Twice, as docs/method.md has it, holds the truth in 92-94% at phi 0.8 and 500
-# steps, four times in 95%.
-CORRELATED: Final = 4.0
+CORRELATED: Final = 4.0  # correlation times in a block: with two of them intervals are too narrow (docs/method.md)
 BLOCKS: Final = 5  # at least: a variance from fewer is none
 WINDOW: Final = 5.0  # correlation times over which correlation is summed (Sokal, 1997)
 POWER: Final = 2.8  # standard errors: a change of so many is found in 80% at 5% (1.96 + 0.84)
