@@ -143,12 +143,8 @@ def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | No
         gpus: GPUs that the job rents; else its ranks, else those that were seen.
     """
     shown = middle(repeats)
-    counts = all(one.pace is not None and one.pace.per == "step" for one in repeats)
-    steady = [one.steady for one in repeats if len(one.steady)] if counts else []
-    mean = float(np.mean([times.mean() for times in steady])) if steady else None
-    samples, tokens = per_second(shown.samples_per_step, mean), per_second(shown.tokens_per_step, mean)
-    samples = told(repeats, "sample") or samples
-    tokens = told(repeats, "token") or tokens
+    steady = _steps(repeats)
+    samples, tokens = rate_of(repeats, "samples"), rate_of(repeats, "tokens")
     hourly = _usd_per_hour(shown.report, price, gpus)
     return Arm(
         paths=tuple(path for one in repeats for path in one.paths),
@@ -158,7 +154,7 @@ def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | No
         warm_up=max(0 if one.pace is None else one.pace.dropped for one in repeats),
         steps_from=shown.pace.source if shown.pace is not None else "",
         step_time_s=float(np.mean([np.median(times) for times in steady])) if steady else None,
-        step_time_mean_s=mean,
+        step_time_mean_s=float(np.mean([times.mean() for times in steady])) if steady else None,
         samples_per_s=samples,
         tokens_per_s=tokens,
         usd_per_million_samples=usd_per_million_tokens(1, hourly, samples) if hourly and samples else None,
@@ -172,16 +168,19 @@ def middle(repeats: Sequence[Repeat]) -> Repeat:
     return ordered[(len(ordered) - 1) // 2]
 
 
-def per_second(per_step: float | None, step_s: float | None) -> float | None:
-    """Return a rate; None where one of the two is not known."""
-    return per_step / step_s if per_step and step_s else None
+def rate_of(repeats: Sequence[Repeat], unit: Literal["samples", "tokens"]) -> float | None:
+    """Return what all ranks get through per second after the warm-up, by the mean step; None where it is not known."""
+    if rates := _steps(repeats, unit.removesuffix("s")):  # which a trainer printed in place of step times
+        return 1 / float(np.mean([times.mean() for times in rates]))
+    shown, steady = middle(repeats), _steps(repeats)
+    per_step = shown.samples_per_step if unit == "samples" else shown.tokens_per_step
+    return per_step / float(np.mean([times.mean() for times in steady])) if per_step and steady else None
 
 
-def told(repeats: Sequence[Repeat], per: str) -> float | None:
-    """Return the rate, 1/s, that a trainer printed in place of step times; None where it did not."""
-    if not all(one.pace is not None and one.pace.per == per and len(one.steady) for one in repeats):
-        return None
-    return 1 / float(np.mean([one.steady.mean() for one in repeats]))
+def _steps(repeats: Sequence[Repeat], per: str = "step") -> list[Floats64]:
+    """Return the time of each step (token, sample) of each repeat that has any; none where one is told otherwise."""
+    alike = all(one.pace is not None and one.pace.per == per for one in repeats)
+    return [one.steady for one in repeats if len(one.steady)] if alike else []
 
 
 def _usd_per_hour(report: Report, price: float | None, gpus: int | None) -> float | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
-from typing import Final, Literal
+from typing import Final
 
 from whyidle._version import __version__
-from whyidle.compare.arms import Repeat, per_second, repeat_of, told
+from whyidle.compare.arms import Repeat, rate_of, repeat_of
 from whyidle.compare.confounders import settings_of
 from whyidle.compare.setup import differences
 from whyidle.compare.starts import given_twice
@@ -83,20 +83,12 @@ def baseline_of(one: Repeat, made: str = "") -> Baseline:
         step_numbers=(tuple(map(int, numbers[:MOST_STEPS])),) if steps and len(numbers) else (),
         step_time_s=median(steps) if steps else None,
         step_time_mean_s=fmean(steps) if steps else None,
-        samples_per_s=_rate(one, "samples"),
-        tokens_per_s=_rate(one, "tokens"),
+        samples_per_s=rate_of([one], "samples") or one.report.per_second("samples"),
+        tokens_per_s=rate_of([one], "tokens") or one.report.per_second("tokens"),
         gpu_idle_share=None if few else summary.paid_idle_share,
         data_wait_share=summary.data_wait_share,
         peak_memory_bytes=int(m.number("peak_memory_bytes")) if "peak_memory_bytes" in m else None,
     )
-
-
-def _rate(one: Repeat, unit: Literal["samples", "tokens"]) -> float | None:
-    """Return what all ranks get through per second: after the warm-up, as `whyidle compare` says it, else in all."""
-    per_step = one.samples_per_step if unit == "samples" else one.tokens_per_step
-    counts = one.pace is not None and one.pace.per == "step" and len(one.steady)
-    steady = per_second(per_step, fmean(one.steady)) if counts else told([one], unit.removesuffix("s"))
-    return steady or one.report.per_second(unit)
 
 
 def _check_starts(starts: Sequence[Sequence[str]]) -> None:
