@@ -15,6 +15,7 @@ from typing import Final, Literal
 from whyidle.errors import WhyIdleError
 from whyidle.model.arithmetic import usd_per_million_tokens
 from whyidle.model.finding import Applied, Asked, Cost, Finding, Predicted, Report
+from whyidle.model.hardware import check_rented
 
 TARGETS = (0.6, 0.8, 0.95)
 UNITS: Final[tuple[Literal["samples", "tokens"], ...]] = ("samples", "tokens")
@@ -68,10 +69,7 @@ def check(
     Raises:
         WhyIdleError: for a price below 0, no time, no GPU, a busy share outside 0-1, or what is no finite number.
     """
-    if usd_per_gpu_hour is not None and not (math.isfinite(usd_per_gpu_hour) and usd_per_gpu_hour >= 0):
-        raise WhyIdleError(f"the price is US dollars per GPU-hour, 0 or more, not {usd_per_gpu_hour:g}", "--price 2.60")
-    if gpus is not None and gpus < 1:
-        raise WhyIdleError(f"the number of GPUs is 1 or more, not {gpus}", "--gpus 8")
+    check_rented(usd_per_gpu_hour, gpus)
     if hours is not None and not (math.isfinite(hours) and hours > 0):
         raise WhyIdleError(f"the time is in hours, more than 0, not {hours:g}", "--hours 24")
     if busy is not None and not 0 < busy <= 1:

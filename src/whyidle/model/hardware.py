@@ -8,9 +8,12 @@ cards of the same GPU and memory that differ only in their socket (PCIe, SXM) sh
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from whyidle.errors import WhyIdleError
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +90,15 @@ def list_price(gpu: str) -> ListPrice | None:
     if PART_OF_A_GPU.search(gpu):
         return None
     return next((price for pattern, price in _TABLE if pattern.match(gpu)), None)
+
+
+def check_rented(usd_per_gpu_hour: float | None, gpus: int | None) -> None:
+    """Refuse a price, or a number of GPUs, that cannot be; None is not given.
+
+    Raises:
+        WhyIdleError: for a price below 0 or without end, and for no GPU.
+    """
+    if usd_per_gpu_hour is not None and not (math.isfinite(usd_per_gpu_hour) and usd_per_gpu_hour >= 0):
+        raise WhyIdleError(f"the price is US dollars per GPU-hour, 0 or more, not {usd_per_gpu_hour:g}", "--price 2.60")
+    if gpus is not None and gpus < 1:
+        raise WhyIdleError(f"the number of GPUs is 1 or more, not {gpus}", "--gpus 8")
