@@ -13,8 +13,8 @@ import pytest
 
 import whyidle
 from whyidle.compare import compare, confounders
-from whyidle.compare.alike import models
 from whyidle.compare.arms import repeat_of
+from whyidle.compare.same_model import models
 from whyidle.errors import WhyIdleError
 from whyidle.model.comparison import Confounder
 

@@ -12,11 +12,13 @@ from types import ModuleType
 from whyidle.compare import confounders, difference, promises
 from whyidle.compare.arms import Evidence, Repeat, arm_of, middle, repeat_of
 from whyidle.compare.learning import learning
+from whyidle.compare.same_steps import same_steps
+from whyidle.compare.starts import given_twice, real
 from whyidle.compare.verdict import Judged, judged
-from whyidle.compare.window import same_steps
 from whyidle.compare.work import SAME_WORK, common_work
 from whyidle.errors import SeveralRunsError, WhyIdleError
 from whyidle.model.comparison import Comparison, Confounder, Learning, Verdict
+from whyidle.model.hardware import check_rented
 from whyidle.read import Progress
 from whyidle.watched import end
 
@@ -56,7 +58,8 @@ def compare(
     _check_ranks(one, other)
     one, other = same_steps(one, other)
     had, has = middle(one), middle(other)
-    found = (*_unlike("BEFORE", one), *_unlike("AFTER", other), *confounders.between(had, has))
+    apart = _apart(one), _apart(other)
+    found = (*_unlike("BEFORE", apart[0]), *_unlike("AFTER", apart[1]), *confounders.between(had, has))
     changed = {each.name for each in found if each.weight == "noted"}
     work = common_work(one, other)
     if not isinstance(work, str) and abs(work[1] - 1) > SAME_WORK:
@@ -81,7 +84,7 @@ def compare(
         predicted=() if any(each.weight == "blocks" for each in found) else promises.kept(had, has, found, by_pace),
         changes=difference.changes(had.measured, has.measured),
         changes_per=difference.per(had.measured, has.measured),
-        warnings=tuple(_warnings(one, other)),
+        warnings=tuple(_warnings((one, other), apart)),
     )
 
 
@@ -93,10 +96,7 @@ def check(
     Raises:
         WhyIdleError: for a price below 0, no GPU, or no work.
     """
-    if price is not None and not (math.isfinite(price) and price >= 0):
-        raise WhyIdleError(f"the price is US dollars per GPU-hour, 0 or more, not {price:g}", "--price 2.60")
-    if gpus is not None and gpus < 1:
-        raise WhyIdleError(f"the number of GPUs is 1 or more, not {gpus}", "--gpus 8")
+    check_rented(price, gpus)
     for number in units if isinstance(units, tuple) else (units,):
         if number is not None and not (math.isfinite(number) and number > 0):
             raise WhyIdleError(
@@ -130,10 +130,14 @@ def _read(evidence: Evidence, units: float | None, progress: Progress | None, *,
         raise WhyIdleError(f"{said}: {error.message}", hint) from None
 
 
-def _unlike(side: str, repeats: Sequence[Repeat]) -> Iterator[Confounder]:
+def _apart(repeats: Sequence[Repeat]) -> list[Confounder]:
+    """Return in what the starts of a side differ from its first."""
+    return [each for one in repeats[1:] for each in confounders.between(repeats[0], one)]
+
+
+def _unlike(side: str, apart: Sequence[Confounder]) -> Iterator[Confounder]:
     """Yield what makes starts of a side no repeats of one job, once each."""
-    found = (each for one in repeats[1:] for each in confounders.between(repeats[0], one) if each.weight == "blocks")
-    for each in {each.name: each for each in found}.values():
+    for each in {each.name: each for each in apart if each.weight == "blocks"}.values():
         yield replace(each, message=f"the repeats of {side} are not of one job: {each.message}")
 
 
@@ -186,23 +190,18 @@ def _behind(message: str, said: str) -> str:
     return f"{answer.rstrip('.')}{said}. {rest}".rstrip()
 
 
-def _warnings(before: Sequence[Repeat], after: Sequence[Repeat]) -> Iterator[str]:
-    """Yield what a person has to know of the two recordings."""
-    files = [{path for one in side for path in map(_real, one.paths)} for side in (before, after)]
-    if files[0] & files[1]:
+def _warnings(sides: Sequence[Sequence[Repeat]], apart: Sequence[Sequence[Confounder]]) -> Iterator[str]:
+    """Yield what a person has to know of the two recordings, and of in what the repeats of each lie apart."""
+    files = [[path for one in side for path in one.paths] for side in sides]
+    if {*map(real, files[0])} & {*map(real, files[1])}:
         yield "BEFORE and AFTER are the same recording."
-    for side, repeats in zip(("BEFORE", "AFTER"), (before, after), strict=True):
-        if len({path for one in repeats for path in map(_real, one.paths)}) < sum(len(one.paths) for one in repeats):
+    for side, repeats, paths, differs in zip(("BEFORE", "AFTER"), sides, files, apart, strict=True):
+        if given_twice(paths) is not None:
             yield f"{side} holds a recording twice, which makes its repeats look more alike than they are."
-        noted = [each for one in repeats[1:] for each in confounders.between(repeats[0], one) if each.weight == "noted"]
-        if apart := sorted({each.message for each in noted}):
-            yield f"the repeats of {side} are not alike: {'; '.join(apart)}."
+        if noted := sorted({each.message for each in differs if each.weight == "noted"}):
+            yield f"the repeats of {side} are not alike: {'; '.join(noted)}."
         told = [warning for one in repeats for warning in (*one.report.warnings, *end(one.run))]
         yield from (f"{side}: {warning}" for warning in dict.fromkeys(told))
-
-
-def _real(path: str) -> str:
-    return path if "://" in path else str(Path(path).resolve())
 
 
 class _Callable(ModuleType):

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from whyidle.compare.alike import models, products_of
 from whyidle.compare.arms import Repeat
 from whyidle.compare.pace import Pace
-from whyidle.compare.window import ENOUGH
+from whyidle.compare.same_model import models, products_of
+from whyidle.compare.same_steps import ENOUGH
 from whyidle.compare.work import common_work
 from whyidle.measure.step_log.gpus import BUSY_PERCENT, of_job, on_node
 from whyidle.model.comparison import Confounder, Weight

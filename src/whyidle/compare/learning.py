@@ -16,6 +16,7 @@ import numpy as np
 
 from whyidle.compare.bootstrap import correlation_time
 from whyidle.compare.equivalence import Equivalence, tost
+from whyidle.compare.pace import interval_of
 from whyidle.compare.pairing import TOGETHER, Pairing, pairing
 from whyidle.compare.pairs import (
     FEWEST,
@@ -24,7 +25,6 @@ from whyidle.compare.pairs import (
     another_unit,
     empty_of_meaning,
     finite,
-    interval,
     moved,
     paired,
     shift,
@@ -157,7 +157,7 @@ def _compared(before: Losses, after: Losses, repeats: Sequence[Losses], *, rebat
     if why := empty_of_meaning(last, margin):
         return Learning("not shown", why, steps=len(last))
     alike = pairing(last.before, last.after)
-    every = interval(before), interval(after)
+    every = interval_of(before.step), interval_of(after.step)
     if not (alike.shown or (math.isnan(alike.correlation) and pairs.start <= START)):
         why = _why(pairs, alike) if every[0] == every[1] else f"{_told(every)}, and do not go up and down together"
         return _apart(why, before, after)

@@ -45,9 +45,7 @@ class Pace:
     @property
     def interval(self) -> int:
         """Return how many steps each value is the mean of: a trainer may print every tenth."""
-        if self.number is None or len(self.number) < 2:
-            return 1
-        return max(int(np.median(np.diff(self.number))), 1)
+        return 1 if self.number is None else interval_of(self.number)
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -72,6 +70,11 @@ class Pace:
     def steady(self) -> Floats64:
         """Return the steps after the warm-up."""
         return self.seconds[self.dropped :]
+
+
+def interval_of(number: Ints) -> int:
+    """Return how many steps lie between two of these, most often; one where there are no two."""
+    return max(int(np.median(np.diff(number))), 1) if len(number) > 1 else 1
 
 
 def pace_of(run: Run, measured: Measured) -> Pace | None:

@@ -100,11 +100,6 @@ def moved(after: Losses, by: int) -> Losses:
     return replace(after, step=after.step - by) if by else after
 
 
-def interval(losses: Losses) -> int:
-    """Return how many steps lie between two losses, most often."""
-    return int(np.median(np.diff(losses.step))) if len(losses) > 1 else 1
-
-
 def empty_of_meaning(last: Pairs, margin: float) -> str:
     """Return why equal losses would show nothing: they never change, or are rounded too much; "" where they would."""
     values = np.unique(np.concatenate((last.before, last.after)))

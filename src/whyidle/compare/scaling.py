@@ -147,7 +147,7 @@ def efficiency(base: Point, point: Point) -> Interval:
     times = ratio_of_means(base.times, point.times)
     scale = scaling_efficiency(base.units, base.gpus, point.units, point.gpus)
     low = times.low if math.isfinite(times.high) else -math.inf
-    return Interval(low * scale, times.likely * scale, times.high * scale)
+    return Interval(low, times.likely, times.high).scaled(scale)
 
 
 def _remarks(sizes: Sequence[Size]) -> Iterator[str]:
@@ -192,12 +192,11 @@ def percent_of(share: Interval, of: str = "") -> str:
 
 def _size(base: Point, point: Point, unit: str, usd: float | None) -> Size:
     share = efficiency(base, point)
-    scale = point.gpus / base.gpus
     rate = point.throughput.likely
     return Size(
         gpus=point.gpus,
         throughput=point.throughput,
-        speedup=Interval(share.low * scale, share.likely * scale, share.high * scale),
+        speedup=share.scaled(point.gpus / base.gpus),
         efficiency=share,
         loss=None if point is base else split(share.likely, base.shares, point.shares),
         paths=point.paths,
@@ -213,13 +212,12 @@ def _size(base: Point, point: Point, unit: str, usd: float | None) -> Size:
 def _doubling(sizes: Sequence[Size], usd: float | None) -> Doubling:
     last = sizes[-1]
     more = gain([(size.gpus, size.throughput) for size in sizes])
-    rate, share = last.throughput.likely, last.efficiency.likely / 2
-    gpus = 2 * last.gpus
+    rate, gpus = last.throughput.likely, 2 * last.gpus
     return Doubling(
         gpus=gpus,
-        throughput=Interval(rate * more.low, rate * more.likely, rate * more.high),
+        throughput=more.scaled(rate),
         gain=more,
-        efficiency=Interval(share * more.low, share * more.likely, share * more.high),
+        efficiency=more.scaled(last.efficiency.likely / 2),
         sizes=len(sizes),
         usd_per_million=None if usd is None else usd_per_million_tokens(gpus, usd, rate * more.likely),
     )

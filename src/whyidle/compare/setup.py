@@ -10,7 +10,7 @@ from whyidle.model.gate import Baseline
 
 # Samples per step that differ by less may be the same job: batches of about as many tokens hold some more or fewer of
 # them. A batch that somebody changed, or gradients that are accumulated, are half as much again and more (judgement).
-SAME_WORK: Final = 0.1
+SAME_JOB: Final = 0.1
 NAMED: Final = (
     ("batch_size", "batch size"),
     ("world_size", "number of ranks"),
@@ -32,7 +32,7 @@ def differences(baseline: Baseline, run: Baseline) -> Iterator[Confounder]:
         yield _differs("batch_size", [baseline.batch_size, run.batch_size], "batch size", blocks=True)
     elif baseline.samples_per_step and run.samples_per_step:
         work = [baseline.samples_per_step, run.samples_per_step]
-        if abs(work[1] / work[0] - 1) > SAME_WORK and baseline.size == run.size:
+        if abs(work[1] / work[0] - 1) > SAME_JOB and baseline.size == run.size:
             yield _differs("samples_per_step", [f"{count:,.4g}" for count in work], "samples per step", blocks=True)
     for name, title in NAMED:
         values = [getattr(one, name) for one in (baseline, run)]

@@ -12,7 +12,7 @@ from whyidle.compare.bootstrap import LEAST, mean_of_runs
 from whyidle.compare.confounders import between
 from whyidle.compare.lost import Shares, shares
 from whyidle.compare.pace import Unit
-from whyidle.compare.work import PER_GPU
+from whyidle.compare.work import PER_GPU, SAME_WORK
 from whyidle.errors import WhyIdleError
 from whyidle.measure import Measured, names
 from whyidle.model.comparison import Confounder, Interval
@@ -21,7 +21,6 @@ from whyidle.model.finding import Report
 from whyidle.model.scaling import Kind
 from whyidle.read.trainer_patterns import SUM_RANKS
 
-SAME: Final = 0.02  # batch sizes differ by less: the last batch of an epoch is smaller (judgement)
 # What differs between sizes of one job by itself, or is told apart from the rest.
 BY_SIZE: Final = frozenset(
     ("evidence", "world_size", "ranks", "gpus", "node", "cpus_allowed", "cpus_taken", "steps_from")
@@ -158,10 +157,11 @@ def kind_of(runs: Sequence[Sized]) -> tuple[Kind | None, str]:
         return None, "batch sizes were not recorded"
     gpus = [one.gpus for one in runs]
     whole, each = batches, [batch / count for count, batch in zip(gpus, batches, strict=True)]
-    for kind, sizes, of in (("strong", whole, "in all"), ("weak", each, "per GPU")):
-        if max(sizes) - min(sizes) <= SAME * max(sizes):
+    kinds: tuple[tuple[Kind, list[float], str], ...] = (("strong", whole, "in all"), ("weak", each, "per GPU"))
+    for kind, sizes, of in kinds:
+        if max(sizes) - min(sizes) <= SAME_WORK * max(sizes):
             said = f"{sizes[0]:,.0f}" + (" tokens" if unit == "tokens" else "")
-            return ("strong" if kind == "strong" else "weak"), f"the same batch {of}: {said}"
+            return kind, f"the same batch {of}: {said}"
     told = ", ".join(f"{batch:,.0f} on {count}" for count, batch in zip(gpus, batches, strict=True))
     return "mixed", f"batches in all: {told}"
 

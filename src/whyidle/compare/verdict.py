@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from whyidle.compare import bootstrap
+from whyidle.compare import bootstrap, starts
 from whyidle.compare.arms import Repeat
-from whyidle.compare.starts import over_starts
 from whyidle.compare.student import NORMAL
 from whyidle.compare.work import RECORD, UNITS, common_work
 from whyidle.model.comparison import Interval, Per, Verdict
@@ -60,23 +59,16 @@ def judged(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged:
     sides = [[one.steady for one in side] for side in (before, after)]
     every = {one.pace.interval for one in (*before, *after) if one.pace is not None}
     # the median of steps is not that of means of ten
-    speedup = _over_starts(bootstrap.ratio_of_medians(*sides), sides, np.median) if len(every) == 1 else None
+    speedup = starts.ratio_of_medians(*sides) if len(every) == 1 else None
     paired = _paired(before, after)
-    ratio = bootstrap.ratio_of_paired_means(*paired) if paired else bootstrap.ratio_of_means(*sides)
-    throughput = _scaled(_over_starts(ratio, sides, np.mean), factor)
+    ratio = bootstrap.ratio_of_paired_means(*paired) if paired else starts.ratio_of_means(*sides)
+    throughput = ratio.scaled(factor)
     smallest = _called(bootstrap.smallest_detectable(throughput))
     verdict = _verdict(throughput)
     between = len(before) > 1 and len(after) > 1
     said = [_answer(verdict, throughput, per, smallest), *_counted(per, factor)]
     said += [_rests_on(before, after, between, " in pairs, as they vary together" if paired else "")]
     return Judged(verdict, " ".join(said), per, speedup, throughput, smallest, between)
-
-
-def _over_starts(
-    ratio: Interval, sides: Sequence[Sequence[Floats64]], statistic: Callable[[Floats64], np.floating]
-) -> Interval:
-    """Return the interval with what differs from start to start, where one side alone tells of that."""
-    return over_starts(ratio, *([float(statistic(run)) for run in side] for side in sides))
 
 
 def _verdict(ratio: Interval) -> Verdict:
@@ -99,7 +91,7 @@ def _lacks(name: str, side: Sequence[Repeat]) -> str | None:
         curve = all(one.report.run.only_curves for one in side)
         what = "GPU curves alone tell how busy a GPU is, not how fast its job" if curve else "nothing tells of steps"
         hint = UNITS if any(one.recorded_s for one in side) else RECORD
-        return f"{name} ({paces or 'no evidence'}): {what}. {hint[:1].upper()}{hint[1:]}."
+        return f"{name} ({paces or 'no evidence'}): {what}. {_capital(hint)}."
     least = min(side, key=lambda one: len(one.steady))
     if len(least.steady) >= FEWEST or least.pace is None:
         return None
@@ -111,10 +103,6 @@ def _lacks(name: str, side: Sequence[Repeat]) -> str | None:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _scaled(interval: Interval, factor: float) -> Interval:
-    return Interval(interval.low * factor, interval.likely * factor, interval.high * factor)
 
 
 def _by_windows(before: Sequence[Repeat], after: Sequence[Repeat]) -> Judged | None:

@@ -25,6 +25,10 @@ class Interval:
     likely: float
     high: float
 
+    def scaled(self, factor: float) -> Interval:
+        """Return so many times as much, the factor being known."""
+        return Interval(self.low * factor, self.likely * factor, self.high * factor)
+
 
 @dataclass(frozen=True, slots=True)
 class Arm:
@@ -42,13 +46,6 @@ class Arm:
     tokens_per_s: float | None = None
     usd_per_million_samples: float | None = None
     usd_per_million_tokens: float | None = None
-
-    @property
-    def units_per_step(self) -> float | None:
-        """Return samples per step."""
-        if self.samples_per_s is None or self.step_time_mean_s is None:
-            return None
-        return self.samples_per_s * self.step_time_mean_s
 
 
 @dataclass(frozen=True, slots=True)

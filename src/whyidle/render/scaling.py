@@ -7,19 +7,14 @@ from textwrap import wrap
 from typing import Final
 
 from whyidle._version import __version__
-from whyidle.compare.scaling import gains, percent_of
+from whyidle.compare.scaling import NAMES, gains, percent_of
 from whyidle.model.scaling import Scaling, Size
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.words import clean, figure, money, percents, plural, rate, times, unit_price
 
 KINDS: Final = {"strong": "strong scaling", "weak": "weak scaling", "mixed": "batch sizes that differ"}
-PARTS: Final[Mapping[str, str]] = {
-    "communication": "communication",
-    "imbalance": "waiting for late ranks",
-    "input": "waiting for data",
-    "unexplained": "all else",
-}
+PARTS: Final[Mapping[str, str]] = {**NAMES, "unexplained": "all else"}
 BAR: Final = 15  # characters
 
 

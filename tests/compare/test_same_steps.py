@@ -7,8 +7,8 @@ import pytest
 
 from tests.compare.sides import repeat, steps
 from whyidle.compare.arms import Repeat
+from whyidle.compare.same_steps import same_steps
 from whyidle.compare.verdict import judged
-from whyidle.compare.window import same_steps
 
 GROWS = 0.1 * (1 + np.arange(1, 1001) / 1000)  # s: sequences that become longer
 
