@@ -6,13 +6,15 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compare.scaled_jobs import BASE, simulated, sizes
 from whyidle.compare.lost import Shares, split
-from whyidle.compare.scaling import BEYOND, ON_CPU, OVERLAP, RECORD, percent_of, scaling, scaling_of
+from whyidle.compare.scaling import BEYOND, ON_CPU, OVERLAP, RECORD, efficiency, percent_of, scaling, scaling_of
+from whyidle.compare.sized import Point
 from whyidle.errors import WhyIdleError
 from whyidle.model.comparison import Interval
 from whyidle.model.evidence import Run
@@ -86,6 +88,15 @@ def test_how_sure_an_efficiency_is_stands_beside_it() -> None:
     assert percent_of(Interval(0.65, 0.95, 1.63), " of linear") == "95% of linear (65%\N{EN DASH}163%)"
     assert percent_of(Interval(-math.inf, 0.95, math.inf), " of linear") == "95% of linear"
     assert percent_of(Interval(0.949, 0.95, 0.951)) == "95%"
+
+
+def test_repeats_of_one_size_tell_how_much_starts_of_the_other_differ() -> None:
+    random = np.random.default_rng(1)
+    rate = Interval(1, 1, 1)
+    starts = tuple(random.normal(seconds, 0.001, 60) for seconds in (0.09, 0.1, 0.11))
+    once = Point(4, rate, (random.normal(0.1, 0.001, 60),))
+    assert efficiency(Point(1, rate, starts[1:2]), once).high < 0.26
+    assert efficiency(Point(1, rate, starts), once).high > 0.375  # three that lie 10% apart say little of a fourth
 
 
 def test_more_gpus_can_be_cheaper() -> None:

@@ -157,8 +157,8 @@ def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | No
         step_time_mean_s=float(np.mean([times.mean() for times in steady])) if steady else None,
         samples_per_s=samples,
         tokens_per_s=tokens,
-        usd_per_million_samples=usd_per_million_tokens(1, hourly, samples) if hourly and samples else None,
-        usd_per_million_tokens=usd_per_million_tokens(1, hourly, tokens) if hourly and tokens else None,
+        usd_per_million_samples=_usd_per_million(hourly, samples),
+        usd_per_million_tokens=_usd_per_million(hourly, tokens),
     )
 
 
@@ -181,6 +181,11 @@ def _steps(repeats: Sequence[Repeat], per: str = "step") -> list[Floats64]:
     """Return the time of each step (token, sample) of each repeat that has any; none where one is told otherwise."""
     alike = all(one.pace is not None and one.pace.per == per for one in repeats)
     return [one.steady for one in repeats if len(one.steady)] if alike else []
+
+
+def _usd_per_million(usd_per_hour: float | None, per_s: float | None) -> float | None:
+    """Return what a million samples or tokens cost, at so much per hour for all GPUs."""
+    return None if usd_per_hour is None or per_s is None else usd_per_million_tokens(1, usd_per_hour, per_s)
 
 
 def _usd_per_hour(report: Report, price: float | None, gpus: int | None) -> float | None:

@@ -12,11 +12,10 @@ from dataclasses import replace
 from statistics import mean
 from typing import Final
 
-from whyidle.compare.bootstrap import ratio_of_means
 from whyidle.compare.doubling import gain
 from whyidle.compare.lost import split
 from whyidle.compare.sized import GPUS, Point, differences, doubts, kind_of, listed, point_of, sized, units_of
-from whyidle.compare.starts import given_twice
+from whyidle.compare.starts import given_twice, ratio_of_means
 from whyidle.errors import WhyIdleError
 from whyidle.model.arithmetic import scaling_efficiency, usd_per_million_tokens
 from whyidle.model.comparison import Interval
