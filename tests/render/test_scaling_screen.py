@@ -74,6 +74,13 @@ def test_json() -> None:
     assert found["doubling"]["gpus"] == 16
 
 
+def test_json_for_a_screen_that_has_ascii_alone() -> None:
+    found = replace(traced(), verdict="95% (65%\N{EN DASH}163%)")
+    told = scaling_json(found, ascii_only=True)
+    assert told.isascii()
+    assert json.loads(told)["verdict"] == found.verdict
+
+
 def test_what_is_not_known_is_null_in_json() -> None:
     found = json.loads(scaling_json(scaling_of({1: 1000, 4: 2400})))
     assert found["sizes"][1]["efficiency"] == {"low": None, "likely": 0.6, "high": None}

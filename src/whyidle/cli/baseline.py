@@ -75,10 +75,12 @@ def baseline(
                 "there is nothing to keep: neither steps nor idle time nor waits were measured",
                 "whyidle run -- python train.py records them",
             )
-        text = baseline_json(kept)
-        file.write(text)
+        file.write(baseline_json(kept))
     for said in (*doubts, *([ONCE] if len(kept.step_seconds) == 1 else [])):
         sys.stderr.write(f"whyidle: warning: {clean(said)}\n")
     with destination(color=not no_color) as out:
-        out.write(text if format == "json" else baseline_text(kept, str(output), out.look))
+        if format == "json":
+            out.write(baseline_json(kept, ascii_only=not out.look.unicode))
+        else:
+            out.write(baseline_text(kept, str(output), out.look))
     return 0

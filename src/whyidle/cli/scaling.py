@@ -91,7 +91,10 @@ def scaling(
         found = replace(found, price_source=whose) if usd is not None else found
         from whyidle.render.scaling import scaling_json, scaling_text  # noqa: PLC0415 - after what may be wrong
 
-        out.write(scaling_json(found) if chosen == "json" else scaling_text(found, out.look))
+        if chosen == "json":
+            out.write(scaling_json(found, ascii_only=not out.look.unicode))
+        else:
+            out.write(scaling_text(found, out.look))
     if output is not None:
         sys.stderr.write(f"{clean(found.verdict)} Report: {clean(str(output))}\n")
     return 0

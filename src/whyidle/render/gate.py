@@ -110,9 +110,10 @@ def _refusal(why: WhyIdleError) -> str:
     return f"{why.message}; {why.hint}" if why.hint else why.message
 
 
-def baseline_json(baseline: Baseline) -> str:
+def baseline_json(baseline: Baseline, *, ascii_only: bool = False) -> str:
     """Return the file of a baseline."""
-    return dumps({"schema_version": SCHEMA_VERSION, "whyidle": __version__, "baseline": baseline})
+    told = {"schema_version": SCHEMA_VERSION, "whyidle": __version__, "baseline": baseline}
+    return dumps(told, ascii_only=ascii_only)
 
 
 def baseline_text(baseline: Baseline, file: str, look: Look) -> str:

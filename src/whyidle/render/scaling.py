@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from textwrap import wrap
 from typing import Final
 
@@ -18,11 +19,11 @@ PARTS: Final[Mapping[str, str]] = {**NAMES, "unexplained": "all else"}
 BAR: Final = 15  # characters
 
 
-def scaling_json(scaling: Scaling) -> str:
+def scaling_json(scaling: Scaling, *, ascii_only: bool = False) -> str:
     """Return everything that is told, for a program."""
     head = {"schema_version": SCHEMA_VERSION, "whyidle": __version__}
-    fields = {name: getattr(scaling, name) for name in type(scaling).__dataclass_fields__}
-    return dumps({**head, **fields})
+    values = {field.name: getattr(scaling, field.name) for field in fields(scaling)}
+    return dumps({**head, **values}, ascii_only=ascii_only)
 
 
 def scaling_text(scaling: Scaling, look: Look) -> str:
