@@ -53,8 +53,8 @@ def compare(
     """
     check(price=price, gpus=gpus, units=units)
     counted = units if isinstance(units, tuple) else (units, units)
-    one = [_read(evidence, counted[0], progress, predict=True) for evidence in _repeats(before)]
-    other = [_read(evidence, counted[1], progress, predict=False) for evidence in _repeats(after)]
+    one = [_read(evidence, counted[0], progress) for evidence in _repeats(before)]
+    other = [_read(evidence, counted[1], progress) for evidence in _repeats(after)]
     _check_ranks(one, other)
     one, other = same_steps(one, other)
     had, has = middle(one), middle(other)
@@ -65,8 +65,8 @@ def compare(
     if not isinstance(work, str) and abs(work[1] - 1) > SAME_WORK:
         changed.add("batch_size")
     by_pace = judged(one, other)
-    blocks = [] if force else [each for each in found if each.weight == "blocks"]
-    verdict, message = _held_against(by_pace, found, blocks)
+    blocks = [each for each in found if each.weight == "blocks"]
+    verdict, message = _held_against(by_pace, found, [] if force else blocks)
     learns = learning(had.run, has.run, changed, [each.run for each in one if each is not had])
     return Comparison(
         verdict=verdict,
@@ -81,7 +81,7 @@ def compare(
         learning=learns,
         confounders=found,
         not_recorded=confounders.not_recorded(had, has),
-        predicted=() if any(each.weight == "blocks" for each in found) else promises.kept(had, has, found, by_pace),
+        predicted=() if blocks else promises.kept(promises.given(had), has, found, by_pace),
         changes=difference.changes(had.measured, has.measured),
         changes_per=difference.per(had.measured, has.measured),
         warnings=tuple(_warnings((one, other), apart)),
@@ -116,14 +116,14 @@ def _repeats(given: Evidence | Sequence[Evidence]) -> list[Evidence]:
     return found
 
 
-def _read(evidence: Evidence, units: float | None, progress: Progress | None, *, predict: bool) -> Repeat:
+def _read(evidence: Evidence, units: float | None, progress: Progress | None) -> Repeat:
     """Return one start of a job.
 
     Raises:
         WhyIdleError: there is nothing to read, or several runs.
     """
     try:
-        return repeat_of(evidence, units, progress, predict=predict)
+        return repeat_of(evidence, units, progress)
     except SeveralRunsError as error:
         said = evidence if isinstance(evidence, str | Path) else ", ".join(map(str, evidence))
         hint = "name one of them for each side; repeats of it are --before RUN or --after RUN"

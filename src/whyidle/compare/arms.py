@@ -107,16 +107,13 @@ class Repeat:
         return None if self.samples_per_step or whole.span is None else self.units / whole.span[1]
 
 
-def repeat_of(
-    evidence: Evidence, units: float | None = None, progress: Progress | None = None, *, predict: bool = False
-) -> Repeat:
+def repeat_of(evidence: Evidence, units: float | None = None, progress: Progress | None = None) -> Repeat:
     """Read, measure and judge one start of a job.
 
     Args:
         evidence: of it.
         units: of work that it holds, where somebody said so.
         progress: told (path, bytes done, bytes in all) while files are read.
-        predict: whether to predict what fixes are worth.
 
     Raises:
         WhyIdleError: when there is nothing to read.
@@ -124,13 +121,13 @@ def repeat_of(
     with brought(evidence, progress) as here:
         run = here.named(load(here.paths, progress))
     given = [evidence] if isinstance(evidence, str | Path) else evidence
-    return repeat_from(run, tuple(map(str, given)), units, predict=predict)
+    return repeat_from(run, tuple(map(str, given)), units)
 
 
-def repeat_from(run: Run, paths: tuple[str, ...], units: float | None = None, *, predict: bool = False) -> Repeat:
-    """Measure and judge one start of a job that was read."""
+def repeat_from(run: Run, paths: tuple[str, ...], units: float | None = None) -> Repeat:
+    """Measure and judge one start of a job that was read; what fixes are worth is not predicted, which takes long."""
     measured = measured_of(run)
-    report = judge(run, predict=predict, measured=measured)
+    report = judge(run, predict=False, measured=measured)
     return Repeat(paths, run, measured, report, pace_of(run, measured), units)
 
 

@@ -18,6 +18,11 @@ LESS: Final = 0.5  # of what a finding lost before: what is left then is no long
 SETTING: Final = re.compile(r"\b(\w+)\s*=\s*([\w.]+)")  # in what a fix says to type: DataLoader(..., num_workers=4)
 
 
+def given(before: Repeat) -> Repeat:
+    """Return BEFORE with what its fixes are predicted to be worth."""
+    return replace(before, report=judge(before.run, measured=before.measured))
+
+
 def kept(before: Repeat, after: Repeat, differs: Sequence[Confounder], found: Judged) -> tuple[Promise, ...]:
     """Return what was predicted of each finding of BEFORE, and of those together that were made.
 
