@@ -5,6 +5,7 @@ The JSON of `whyidle compare` is these dataclasses written out; docs/compare.md 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -24,6 +25,11 @@ class Interval:
     low: float
     likely: float
     high: float
+
+    @property
+    def half_share(self) -> float:
+        """Return half its width as a share of the value, 0.02 is ±2%; infinite of a value that is not above 0."""
+        return (self.high - self.low) / 2 / self.likely if self.likely > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
