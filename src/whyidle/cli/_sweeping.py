@@ -28,6 +28,7 @@ from whyidle.render.sweep import named, sweep_json, sweep_text
 from whyidle.render.words import clean, duration, money, plural
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.cell import Trial, cells
+from whyidle.sweep.command import ranks_in
 from whyidle.sweep.executor import Local, watched
 from whyidle.sweep.folder import SweepFolder, new
 from whyidle.sweep.here import gpus_here, rate, this_machine
@@ -35,6 +36,7 @@ from whyidle.sweep.loop import Sweeping, planned, task_of, trials_in
 from whyidle.sweep.parameters import Parameter, applied, parse
 from whyidle.sweep.plan import Limits, Plan, going_on
 from whyidle.sweep.processes import kill_all, left_behind
+from whyidle.sweep.script import place
 from whyidle.sweep.strategies import Search, Strategy, fitting, strategy, usual
 
 MOST_LISTED = 100  # cells of --dry-run
@@ -159,7 +161,8 @@ def _prepared(plan: Plan, names: list[str]) -> _Prepared:
     costs = rate(*priced(plan.usd_per_gpu_hour), names, 1 if plan.gpus else None)
     plan.budget.check(costs)
     looks = () if names else ("--no-trace",)  # a trace tells of the GPU what nothing else does
-    chosen = strategy(plan.strategy, parameters, this_machine())
+    here = replace(this_machine(), ranks=ranks_in(plan.command, place(plan.command)[0]))
+    chosen = strategy(plan.strategy, parameters, here)
     return _Prepared(plan, program.name, parameters, chosen, Local(plan.gpus), costs, looks)
 
 

@@ -29,7 +29,7 @@ def doubts(
         parameters: that were varied.
         slots: cells that ran at a time.
     """
-    names = {plain(parameter.name): parameter.name for parameter in parameters}
+    names = {plain(parameter.name) for parameter in parameters}
     yield from unset[:MOST_UNSET]
     if len(unset) > MOST_UNSET:
         yield f"{len(unset) - MOST_UNSET} more values did not reach their job; the cells' own reports tell."

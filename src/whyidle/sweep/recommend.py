@@ -68,7 +68,7 @@ def recommend(
         )
     if not fits:
         why = "no job got the values that it was to be tried with." if measured else "no cell gave a throughput."
-        why = "every cell fills its GPU's memory to more than 90%." if ok else why
+        why = f"every cell fills its GPU's memory to more than {percent(FULL)}." if ok else why
         return None, f"Nothing to recommend: {why}"
     order = {id(cell): cost(cell, parameters) for cell in fits}
     best = max(fits, key=_throughput)
