@@ -15,7 +15,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +134,7 @@ def of_job(job: Job) -> list[Score]:
 
     def measure(workers: int) -> Cell:
         cell = bed.cell(workers)
-        return Cell(**{field: getattr(cell, field) for field in cell.__slots__} | {"params": dict(cell.params) | fixed})
+        return replace(cell, params={**cell.params, **fixed})
 
     cells = searched(strategy("workers", given, machine), measure, "num_workers")
     return [

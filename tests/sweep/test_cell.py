@@ -60,6 +60,16 @@ def of(path: Path, **outcome: object) -> Trial:
     return trial(path.name, told, recorded(path))
 
 
+def test_a_look_at_a_cell_that_runs_reads_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = run(tmp_path / "a")
+    whole = recorded(path)
+    monkeypatch.setattr("whyidle.read._read", None)
+    looked = recorded(path, traces=False)
+    assert whole is not None
+    assert looked is not None
+    assert list(looked.steady) == list(whole.steady)
+
+
 def test_every_field(tmp_path: Path) -> None:
     (cell,) = cells([of(run(tmp_path / "a"))], RATE)
     assert cell.steps == 89  # of 99, the first began before it was seen; ten are the warm-up

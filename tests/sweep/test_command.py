@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyidle.sweep.command import option_in, spelled, with_flag, with_option, with_override
+from whyidle.sweep.command import option_in, ranks_in, spelled, with_flag, with_option, with_override
+from whyidle.sweep.script import place
 
 WORD = st.text(alphabet="abc-_=.{}1", max_size=6)
 COMMANDS = st.lists(WORD, max_size=6).map(lambda rest: ["python", "train.py", *rest])
@@ -30,6 +31,22 @@ COMMANDS = st.lists(WORD, max_size=6).map(lambda rest: ["python", "train.py", *r
 )
 def test_an_option_gets_its_value(before: str, after: str) -> None:
     assert with_option(before.split(), 1, "--num-workers", "8") == after.split()
+
+
+@pytest.mark.parametrize(
+    ("command", "ranks"),
+    [
+        ("python t.py", 1),
+        ("torchrun --nproc-per-node 4 t.py", 4),
+        ("python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 t.py --nproc-per-node 8", 2),
+        ("torchrun --nproc-per-node gpu t.py", 1),
+        ("accelerate launch --num_processes 8 -m package.train", 8),
+        ("python t.py --num-processes 8", 1),
+    ],
+)
+def test_the_ranks_that_a_launcher_starts(command: str, ranks: int) -> None:
+    words = command.split()
+    assert ranks_in(words, place(words)[0]) == ranks
 
 
 def test_an_option_of_the_launcher_is_not_the_scripts() -> None:

@@ -13,7 +13,7 @@ from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 
 from whyidle.cli._destination import look_of
 from whyidle.model.trial import Cell, Params
-from whyidle.render.sweep import cell_line, named
+from whyidle.render.sweep import cell_line, named, plain
 from whyidle.render.words import duration, plural
 from whyidle.sweep.plan import Limits
 
@@ -70,7 +70,7 @@ class Progress:
             wider = 2.5 * self._limits.settle_share
             text += f" (--settle {100 * wider:.3g}% ends sooner)" if self._limits.settle_share < known_to else ""
         if name in self._tasks:
-            self._bars.update(self._tasks[name], description=self._plain(text))
+            self._bars.update(self._tasks[name], description=plain(text, self._look))
         if not self._is_live and now_s - self._said_s.get(name, now_s) >= EVERY_S:
             self._said_s[name] = now_s
             self._say(text)
@@ -90,12 +90,9 @@ class Progress:
     def _longest(self) -> str:
         return duration(self._limits.cell_time_s)
 
-    def _plain(self, text: str) -> str:
-        return text if self._look.unicode else text.replace("±", "+-").encode("ascii", "replace").decode()
-
     def _say(self, text: str) -> None:
         if self._is_live:
-            self._bars.console.print(self._plain(text), markup=False, highlight=False, soft_wrap=True)
+            self._bars.console.print(plain(text, self._look), markup=False, highlight=False, soft_wrap=True)
         elif not self._is_quiet:
-            sys.stderr.write(f"{self._plain(text)}\n")
+            sys.stderr.write(f"{plain(text, self._look)}\n")
             sys.stderr.flush()

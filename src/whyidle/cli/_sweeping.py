@@ -28,6 +28,7 @@ from whyidle.render.sweep import named, sweep_json, sweep_text
 from whyidle.render.words import clean, duration, money, plural
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.cell import Trial, cells
+from whyidle.sweep.command import ranks_in
 from whyidle.sweep.executor import Local, watched
 from whyidle.sweep.folder import SweepFolder, new
 from whyidle.sweep.here import gpus_here, rate, this_machine
@@ -35,6 +36,7 @@ from whyidle.sweep.loop import Sweeping, planned, task_of, trials_in
 from whyidle.sweep.parameters import Parameter, applied, parse
 from whyidle.sweep.plan import Limits, Plan, going_on
 from whyidle.sweep.processes import kill_all, left_behind
+from whyidle.sweep.script import place
 from whyidle.sweep.strategies import Search, Strategy, fitting, strategy, usual
 
 MOST_LISTED = 100  # cells of --dry-run
@@ -46,6 +48,7 @@ class _Prepared:
     """A sweep that has been checked, and not begun."""
 
     plan: Plan
+    name: str  # of the program
     parameters: tuple[Parameter, ...]
     strategy: Strategy
     executor: Local
@@ -61,10 +64,13 @@ def sweep(asked: Asked) -> int:
     """
     _check(asked)
     plan = None if asked.resume is not None else _plan(asked)
-    prepared = None if plan is None else _prepared(plan)
+    names = gpus_here()
+    if asked.gpus and not names:
+        sys.stderr.write("warning: no GPU was seen here: --gpus only runs that many cells at a time\n")
+    prepared = None if plan is None else _prepared(plan, names)
     if asked.dry_run and prepared is not None and not (asked.output and asked.output.exists()):
         return _list(prepared, [], asked)
-    name = "" if plan is None else _program(plan).name
+    name = "" if prepared is None else prepared.name
     path = asked.resume or asked.output or new(name, datetime.now(UTC).astimezone())
     with closing(SweepFolder(path)) as folder:
         before = folder.plan()
@@ -72,7 +78,7 @@ def sweep(asked: Asked) -> int:
             raise WhyIdleError(f"{path} holds no sweep", "whyidle sweep -p num_workers=0,4,8 -o DIR -- COMMAND")
         if before is not None:
             plan = _resumed(before, asked) if plan is None else going_on(before, plan)
-            prepared = _prepared(plan)
+            prepared = _prepared(plan, names)
         assert prepared is not None
         done = trials_in(folder)
         if asked.dry_run:
@@ -128,38 +134,36 @@ def _resumed(before: Plan, asked: Asked) -> Plan:
     )
 
 
-def _program(plan: Plan) -> Program:
+def _program(plan: Plan, parameters: Sequence[Parameter]) -> Program:
     """Return what the first cell would start.
 
     Raises:
         WhyIdleError: there is no such command.
     """
-    parameters = [parameter for parameter in parse(plan.parameters, plan.command) if parameter.values]
-    first = {parameter.name: parameter.values[0] for parameter in parameters}
+    varied = [parameter for parameter in parameters if parameter.values]
+    first = {parameter.name: parameter.values[0] for parameter in varied}
     try:
-        return find(applied(parameters, first, plan.command).command)
+        return find(applied(varied, first, plan.command).command)
     except NotStartedError as error:
         typed = error.hint.replace("whyidle run", f"whyidle sweep -p {plan.parameters[0]}")
         raise WhyIdleError(error.message, typed or "the command of the job follows --: -- python train.py") from None
 
 
-def _prepared(plan: Plan) -> _Prepared:
-    """Return the sweep, ready to begin.
+def _prepared(plan: Plan, names: list[str]) -> _Prepared:
+    """Return the sweep, ready to begin; `names` are those of the GPUs here.
 
     Raises:
         WhyIdleError: something of it cannot be.
     """
     plan.check()
-    _program(plan)
     parameters = parse(plan.parameters, plan.command)
-    names = gpus_here()
-    if plan.gpus and not names:
-        sys.stderr.write("warning: no GPU was seen here: --gpus only runs that many cells at a time\n")
+    program = _program(plan, parameters)
     costs = rate(*priced(plan.usd_per_gpu_hour), names, 1 if plan.gpus else None)
     plan.budget.check(costs)
     looks = () if names else ("--no-trace",)  # a trace tells of the GPU what nothing else does
-    chosen = strategy(plan.strategy, parameters, this_machine())
-    return _Prepared(plan, parameters, chosen, Local(plan.gpus), costs, looks)
+    here = replace(this_machine(), ranks=ranks_in(plan.command, place(plan.command)[0]))
+    chosen = strategy(plan.strategy, parameters, here)
+    return _Prepared(plan, program.name, parameters, chosen, Local(plan.gpus), costs, looks)
 
 
 def _most(prepared: _Prepared, done: Sequence[Trial]) -> tuple[int, float | None]:

@@ -5,6 +5,7 @@ The JSON of `whyidle compare` is these dataclasses written out; docs/compare.md 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -28,6 +29,11 @@ class Interval:
     def scaled(self, factor: float) -> Interval:
         """Return so many times as much, the factor being known."""
         return Interval(self.low * factor, self.likely * factor, self.high * factor)
+
+    @property
+    def half_share(self) -> float:
+        """Return half its width as a share of the value, 0.02 is ±2%; infinite of a value that is not above 0."""
+        return (self.high - self.low) / 2 / self.likely if self.likely > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)

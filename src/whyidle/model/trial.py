@@ -13,9 +13,11 @@ from whyidle.model.comparison import Interval
 
 Params: TypeAlias = Mapping[str, str]  # name of a parameter, as it was given to -p, -> value as text
 
+Unit: TypeAlias = Literal["samples", "tokens", "steps"]  # that throughput counts
 # ok: it ended by itself, or was settled and ended by us; the others have no throughput, or one that is not settled
 Status: TypeAlias = Literal["ok", "out of memory", "failed", "timed out", "no steps", "interrupted", "not run"]
 FINISHED: Final = ("ok", "out of memory", "failed", "timed out", "no steps")  # is not run again by a sweep that goes on
+BY_ITSELF: Final = "it ended by itself"  # why a cell ended that is ok, and that the sweep did not end
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Cell:
     step_time_s: float | None = None  # median
     step_time_mean_s: Interval | None = None
     throughput: Interval | None = None  # of `throughput_unit` per second
-    throughput_unit: Literal["samples", "tokens", "steps"] = "steps"
+    throughput_unit: Unit = "steps"
     data_wait_share: float | None = None
     gpu_idle_share: float | None = None
     peak_memory_bytes: int | None = None  # of one device

@@ -13,7 +13,7 @@ from whyidle.read.files import Found, find, rank_in_name, refused
 from whyidle.read.jobs import one_job
 from whyidle.read.lives import latest
 
-__all__ = ["FolderReader", "Progress", "Reader", "load"]
+__all__ = ["FolderReader", "Progress", "Reader", "load", "load_watched"]
 
 NAMED = 3  # files that a message lists by name
 
@@ -31,7 +31,23 @@ def load(paths: str | Path | Sequence[str | Path], progress: Progress | None = N
     found = find(given, progress)
     parts = _watched(found, progress)
     one_job(parts)
-    chosen = _read(found, progress)
+    return _run(given, found, parts, _read(found, progress))
+
+
+def load_watched(folders: Sequence[Path]) -> Run:
+    """Read of run directories of one job only what was watched: traces are not, which takes too long for a look.
+
+    Raises:
+        WhyIdleError: as `load`.
+    """
+    found = find(folders)
+    parts = _watched(found, None)
+    one_job(parts)
+    return _run(folders, found, parts, _Chosen())
+
+
+def _run(given: Sequence[Path], found: Found, parts: Sequence[Part], chosen: _Chosen) -> Run:
+    """Return the evidence of what was read."""
     if not chosen.traces and not chosen.curves and not parts:
         raise _nothing(given, found)
     warnings = [error.message for error in (*found.wrong, *found.refused) if error.damaged or error in found.wrong]

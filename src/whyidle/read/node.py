@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from whyidle.model.evidence import Fact, Node, Process, Series, StepLog, Value
+from whyidle.model.trial import BY_ITSELF
 from whyidle.read.asked import not_in_force
 from whyidle.read.base import FolderReader, Part, Progress, UnreadableError
 from whyidle.read.counters import FILES, read_counters
@@ -24,7 +25,6 @@ OURS: Final = re.compile(
 )
 TEMPORARY: Final = re.compile(r".*\.(?:tmp|part|new)(?:[-.]?\w+)?")  # what is about to replace a file
 ENDED: Final = ("ok", "timed out", "interrupted")  # status of a cell that its sweep may have ended
-BY_ITSELF: Final = "it ended by itself"
 MOST_RANK: Final = 1 << 24
 MOST_PROCESSES: Final = 4096  # of one machine
 

@@ -12,7 +12,7 @@ from whyidle.model.comparison import Interval
 from whyidle.model.trial import Cell, Params, Sweep
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
-from whyidle.render.words import clean, duration, money, percent, plural, rate, shorten, size, times
+from whyidle.render.words import clean, duration, money, percent, plural, rate, shorten, size, times, unit_price
 
 BAR: Final = 20  # columns of the bar of the fastest cell
 OVER: Final = 2  # that an interval may reach beyond it
@@ -20,6 +20,8 @@ LONGEST_WHY: Final = 120
 SHORT_WHY: Final = 40  # fits in every table
 LEAST_WIDTH: Final = 60
 MOST_ROWS: Final = 24  # of a table on a screen
+
+_ASCII: Final = str.maketrans({"±": "+-", "…": "...", "µ": "u"})
 
 _Column: TypeAlias = tuple[str, Callable[[Cell], str]]
 
@@ -40,8 +42,7 @@ def sweep_text(sweep: Sweep, look: Look) -> str:
     reached = " ".join(f"{name}: {said}." for name, said in sweep.applied.items())
     lines += ["", *_wrapped(reached, width), *_wrapped(_end(sweep), width)]
     text = "\n".join(lines) + "\n"
-    if not look.unicode:
-        text = text.replace("±", "+-").replace("…", "...").replace("µ", "u").encode("ascii", "replace").decode()
+    text = plain(text, look)
     return f"\n{text}\n" if look.spaced else text
 
 
@@ -55,12 +56,16 @@ def cell_line(cell: Cell, look: Look) -> str:
     parts += [f"{runs}{plural(cell.steps, 'step')} in {duration(cell.seconds)}"]
     if cell.why and cell.status != "ok":
         parts.append(shorten(clean(cell.why), LONGEST_WHY))
-    text = "  ".join(parts)
-    return text if look.unicode else text.replace("±", "+-").replace("µ", "u").encode("ascii", "replace").decode()
+    return plain("  ".join(parts), look)
+
+
+def plain(text: str, look: Look) -> str:
+    """Return text with what a screen without Unicode can show."""
+    return text if look.unicode else text.translate(_ASCII).encode("ascii", "replace").decode()
 
 
 def named(params: Params) -> str:
-    """Return values as they are typed."""
+    """Return values as they are typed: "num_workers=4 batch_size=64"."""
     return clean(" ".join(f"{name}={value}" for name, value in params.items()))
 
 
@@ -141,7 +146,7 @@ def _columns(cells: Sequence[Cell]) -> Sequence[_Column]:
         ("vs first", lambda cell: "" if cell.speedup is None else times(cell.speedup.likely, 2)),
         ("wait", lambda cell: _share(cell.data_wait_share)),
         ("GPU idle", lambda cell: _share(cell.gpu_idle_share)),
-        (f"$/M {unit}", lambda cell: "" if cell.usd_per_million is None else money(cell.usd_per_million)),
+        (f"$/M {unit}", lambda cell: "" if cell.usd_per_million is None else unit_price(cell.usd_per_million)),
         ("memory", lambda cell: _size(cell.peak_memory_bytes if on_gpu else cell.peak_host_memory_bytes)),
     )
 
@@ -160,7 +165,7 @@ def _step(cell: Cell) -> str:
 
 
 def _half(interval: Interval) -> str:
-    half = (interval.high - interval.low) / 2 / interval.likely if interval.likely > 0 else float("inf")
+    half = interval.half_share
     return "?" if half >= 10 else f"{half:.0%}" if half >= 0.1 else f"{half:.1%}"
 
 

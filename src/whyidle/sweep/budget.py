@@ -76,7 +76,7 @@ class Budget:
         """
         if self.max_cells is not None and cells >= self.max_cells:
             return f"--max-cells {self.max_cells} is reached"
-        if left_s > max(longest_s, 0.0):
+        if left_s > longest_s:
             return ""
         said = self.said()
         return (

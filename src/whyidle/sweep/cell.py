@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from whyidle.measure import Measured
 from whyidle.model.arithmetic import usd_per_million_tokens
 from whyidle.model.comparison import Interval
 from whyidle.model.evidence import Floats64, Run, Value
-from whyidle.model.trial import Cell
+from whyidle.model.trial import Cell, Unit
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.folder import Outcome
 from whyidle.sweep.plan import FEWEST_STEPS
 from whyidle.sweep.recorded import Recorded
-
-Unit = Literal["samples", "tokens", "steps"]
 
 UNITS: Final[tuple[Unit, ...]] = ("samples", "tokens", "steps")  # the best first
 

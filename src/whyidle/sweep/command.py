@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Final
+
+RANKS: Final = ("nproc-per-node", "num-processes", "num-gpus")  # of torchrun, accelerate, deepspeed
 
 
 def spelled(name: str) -> str:
@@ -30,6 +33,12 @@ def value_in(command: Sequence[str], at: int, name: str) -> str | None:
         following = command[position + 1] if position + 1 < len(command) else "--"
         found = value if equals else None if _is_option(following) else following
     return found
+
+
+def ranks_in(command: Sequence[str], at: int) -> int:
+    """Return the training processes that the launcher before a script is told to start; 1 where it is not told."""
+    told = (value_in(command[:at], 0, option) or "" for option in RANKS)
+    return next((int(text) for text in told if text.isdecimal() and int(text) > 0), 1)
 
 
 def override_in(command: Sequence[str], at: int, name: str) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from whyidle.model.trial import Cell
+from whyidle.model.trial import BY_ITSELF, Cell
 from whyidle.render.words import duration, plural
 from whyidle.sweep.cell import Trial
-from whyidle.sweep.ending import BY_ITSELF
 from whyidle.sweep.parameters import Parameter
 from whyidle.sweep.recommend import is_workers
 from whyidle.sweep.strategies.base import plain
@@ -30,7 +29,7 @@ def doubts(
         parameters: that were varied.
         slots: cells that ran at a time.
     """
-    names = {plain(parameter.name): parameter.name for parameter in parameters}
+    names = {plain(parameter.name) for parameter in parameters}
     yield from unset[:MOST_UNSET]
     if len(unset) > MOST_UNSET:
         yield f"{len(unset) - MOST_UNSET} more values did not reach their job; the cells' own reports tell."

@@ -7,7 +7,7 @@ import signal
 from typing import Final, Literal, TypeAlias
 
 from whyidle.launch.process import Ended
-from whyidle.model.trial import Status
+from whyidle.model.trial import BY_ITSELF, Status
 from whyidle.render.words import plural, shorten
 from whyidle.sweep.plan import FEWEST_STEPS
 
@@ -21,7 +21,6 @@ OUT_OF_MEMORY: Final = re.compile(
     re.MULTILINE,
 )
 KILLED: Final = 128 + signal.SIGKILL  # as a shell in between reports it
-BY_ITSELF: Final = "it ended by itself"
 LONGEST: Final = 200  # characters of what is quoted
 _OURS: Final = ("whyidle: ", "hint: ")
 _RAISED: Final = re.compile(r"^(?:\[rank\d+\]: ?)?[\w.]*(?:Error|Exception|Exit|Interrupt)\b")

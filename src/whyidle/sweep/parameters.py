@@ -18,7 +18,7 @@ from whyidle.errors import WhyIdleError
 from whyidle.launch import settings
 from whyidle.model.trial import Params
 from whyidle.sweep import command as words
-from whyidle.sweep.script import Script, find
+from whyidle.sweep.script import Script, find, place
 
 How: TypeAlias = Literal["placeholder", "option", "override", "flag", "environment", "setting"]
 
@@ -95,7 +95,7 @@ def applied(parameters: Sequence[Parameter], params: Params, command: Sequence[s
     parts = list(command)
     environment: dict[str, str] = {}
     given: dict[str, str] = {}
-    at = find(command, Path()).at
+    at, _ = place(command)
     for parameter in parameters:
         value, target = params[parameter.name], parameter.target
         if parameter.how == "placeholder":

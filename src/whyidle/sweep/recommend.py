@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from whyidle.model.comparison import Interval
 from whyidle.model.trial import Cell, Params
+from whyidle.render.sweep import named
 from whyidle.render.words import percent, times
 from whyidle.sweep.parameters import Parameter
 
@@ -67,7 +68,7 @@ def recommend(
         )
     if not fits:
         why = "no job got the values that it was to be tried with." if measured else "no cell gave a throughput."
-        why = "every cell fills its GPU's memory to more than 90%." if ok else why
+        why = f"every cell fills its GPU's memory to more than {percent(FULL)}." if ok else why
         return None, f"Nothing to recommend: {why}"
     order = {id(cell): cost(cell, parameters) for cell in fits}
     best = max(fits, key=_throughput)
@@ -76,7 +77,7 @@ def recommend(
     fuller = [cell for cell in ok if is_full(cell) and _throughput(cell) > _throughput(chosen)]
     if fuller:
         one = max(fuller, key=_throughput)
-        said.append(f"{named(one.params)} is faster, but fills {percent(_filled(one))} of the GPU's memory.")
+        said.append(f"{named(one.params)} is faster, but fills {percent(filled(one))} of the GPU's memory.")
     said += _further(chosen, best, cells, parameters, is_over=is_over)
     return chosen.params, " ".join(said)
 
@@ -114,12 +115,12 @@ def is_batch(name: str) -> bool:
 
 def is_full(cell: Cell) -> bool:
     """Say whether a cell leaves too little of its device's memory; False where that is not known."""
-    return _filled(cell) > FULL
+    return filled(cell) > FULL
 
 
-def named(params: Params) -> str:
-    """Return values as they are typed: "num_workers=4 batch_size=64"."""
-    return " ".join(f"{name}={value}" for name, value in params.items())
+def filled(cell: Cell) -> float:
+    """Return the used share of a device's memory; 0 where it is not known."""
+    return cell.peak_memory_bytes / cell.memory_bytes if cell.peak_memory_bytes and cell.memory_bytes else 0.0
 
 
 def _untold(chosen: Cell, best: Cell, fits: Sequence[Cell]) -> str:
@@ -213,11 +214,6 @@ def _number(text: str) -> float | None:
 
 def _throughput(cell: Cell) -> float:
     return cell.throughput.likely if cell.throughput is not None else 0.0
-
-
-def _filled(cell: Cell) -> float:
-    """Return the used share of a device's memory; 0 where it is not known."""
-    return cell.peak_memory_bytes / cell.memory_bytes if cell.peak_memory_bytes and cell.memory_bytes else 0.0
 
 
 def _error(interval: Interval) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from whyidle.errors import WhyIdleError
 from whyidle.judge import measured_of
 from whyidle.measure import Measured
 from whyidle.model.evidence import Floats64, Run
-from whyidle.read import load
+from whyidle.read import load, load_watched
 
 MOST_DROPPED: Final = 0.5  # of the steps
 
@@ -49,17 +49,17 @@ def recorded(cell: Path, *, traces: bool = True) -> Recorded | None:
 
     Args:
         cell: its folder.
-        traces: measure what the profiler recorded, too; a look at a cell that runs does without.
+        traces: read what the profiler recorded, too; a look at a cell that runs does without, if it can.
     """
     nodes = sorted(path.parent for path in cell.glob("node-*/node.json"))
     if not nodes:
         return None
     try:
-        run = load(nodes)
+        run = load(nodes) if traces else load_watched(nodes)
+        if not run.logs and not traces:  # only traces tell of steps
+            run = load(nodes)
     except WhyIdleError:  # nothing is in there yet
         return None
-    if not traces and run.logs:
-        run = replace(run, traces=())
     measured = measured_of(run)
     pace = pace_of(run, measured)
     return Recorded(run, measured, np.empty(0) if pace is None else pace.seconds)

@@ -7,7 +7,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+# The command line of a shell, Python code, a module, a file of Python; another program, of which nothing is read.
+Kind: TypeAlias = Literal["shell", "code", "module", "file", "other"]
 
 MOST_FILES: Final = 64  # of the script and what it imports
 MOST_BYTES: Final = 1 << 20  # of one of them
@@ -114,22 +117,38 @@ class Script:
 
 def find(command: Sequence[str], here: Path) -> Script:
     """Return what a command runs, looked for in the folder `here`."""
+    at, kind = place(command)
+    word = command[at]
+    match kind:
+        case "shell":
+            return Script(at, "the shell's command", None, takes_options=False)
+        case "code":
+            return Script(at, "the code", (word,))
+        case "module":
+            return Script(at, word, _texts(_module(here, word.split("."), "__main__"), here))
+        case "file":
+            return Script(at, Path(word).name, _texts(here / word, here))
+    return Script(at, Path(word).name, None)
+
+
+def place(command: Sequence[str]) -> tuple[int, Kind]:
+    """Return where in a command stands what it runs, and what that is; nothing is read."""
     for at, word in enumerate(command):
         following = command[at + 1] if at + 1 < len(command) else ""
         before = [Path(one).name for one in command[:at]]
         if re.fullmatch(r"-\w*c", word) and following:
             if any(SHELL.fullmatch(one) for one in before):
-                return Script(at + 1, "the shell's command", None, takes_options=False)
+                return at + 1, "shell"
             if any(PYTHON.fullmatch(one) for one in before):
-                return Script(at + 1, "the code", (following,))
+                return at + 1, "code"
         runs_modules = any(PYTHON.fullmatch(one) or one in PROGRAMS for one in before)
         if word == "-m" and runs_modules and following and not following.startswith(LAUNCHERS):
-            return Script(at + 1, following, _texts(_module(here, following.split("."), "__main__"), here))
+            return at + 1, "module"
         if word.endswith(".py"):
-            return Script(at, Path(word).name, _texts(here / word, here))
+            return at, "file"
         if word.endswith((".sh", ".bash")):
-            return Script(at, Path(word).name, None)
-    return Script(0, Path(command[0]).name, None)
+            return at, "other"
+    return 0, "other"
 
 
 def _texts(script: Path | None, here: Path) -> tuple[str, ...] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from whyidle.compare.bootstrap import mean_interval
-from whyidle.model.comparison import Interval
 from whyidle.model.evidence import Floats64
 from whyidle.sweep.plan import Limits
 
@@ -36,11 +35,6 @@ class Settling:
         if steps < self._limits.min_steps or steps < self._looked_at * GROWTH:
             return False
         self._looked_at = steps
-        self.known_to = half_width(mean_interval(steady))
+        self.known_to = mean_interval(steady).half_share
         self._narrow = self._narrow + 1 if self.known_to <= self._limits.settle_share else 0
         return self._narrow >= IN_A_ROW
-
-
-def half_width(interval: Interval) -> float:
-    """Return half the width of an interval as a share of its value."""
-    return (interval.high - interval.low) / 2 / interval.likely if interval.likely > 0 else float("inf")

@@ -9,7 +9,7 @@ from typing import Final
 from whyidle.model.comparison import Interval
 from whyidle.model.trial import Cell
 from whyidle.sweep.parameters import Parameter
-from whyidle.sweep.recommend import is_full
+from whyidle.sweep.recommend import filled, is_full
 from whyidle.sweep.strategies.base import Machine, Search, measured
 
 START: Final = 8  # samples, where nobody says (judgement: fits nearly everywhere)
@@ -44,7 +44,7 @@ class Batch(Search):
         if not tried:
             return self.start
         works, above = self._ends(tried)
-        if not works or len(tried) >= MOST or _filled(tried[works]) >= FULL or _saturated(tried, works):
+        if not works or len(tried) >= MOST or filled(tried[works]) >= FULL or _saturated(tried, works):
             return None
         if above is None:
             return self._double(works)
@@ -64,8 +64,8 @@ class Batch(Search):
                 f"From {_before(tried, works)} to {works} throughput changes by {gained.likely:+.1%} per doubling "
                 f"({gained.low:+.1%} to {gained.high:+.1%}): below +{WORTH:.0%} it is not doubled again."
             )
-        if _filled(tried[works]) >= FULL:
-            return f"At {works} the device's memory is {_filled(tried[works]):.0%} full: twice that does not fit."
+        if filled(tried[works]) >= FULL:
+            return f"At {works} the device's memory is {filled(tried[works]):.0%} full: twice that does not fit."
         if self._double(works) is None:
             return f"{works} is the largest value that was given."
         return f"{works} is the largest that was tried."
@@ -137,14 +137,9 @@ def _saturated(tried: Mapping[int, Cell], value: int) -> bool:
     return gained is not None and gained.likely < WORTH
 
 
-def _filled(cell: Cell) -> float:
-    """Return how full the device's memory was; 0 where that was not measured."""
-    return (cell.peak_memory_bytes or 0) / cell.memory_bytes if cell.memory_bytes else 0.0
-
-
 def _failure(cell: Cell) -> str:
     if is_full(cell):
-        return f"fills {_filled(cell):.0%} of the device's memory"
+        return f"fills {filled(cell):.0%} of the device's memory"
     match cell.status:
         case "out of memory":
             return "runs out of memory"

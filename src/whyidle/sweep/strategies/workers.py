@@ -266,4 +266,4 @@ def _shared(known: Mapping[int, Cell], best: int, other: int) -> str:
 def _is_sure(cell: Cell) -> bool:
     """Say whether the mean step is known to 5%."""
     mean = cell.step_time_mean_s
-    return mean is not None and mean.high - mean.low <= 2 * LATE * mean.likely
+    return mean is not None and mean.half_share <= LATE
