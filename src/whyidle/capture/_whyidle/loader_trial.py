@@ -60,7 +60,8 @@ def _hook_iter(kind: Any, trial: Trial) -> None:
     original = kind.__iter__
 
     def __iter__(self: Any) -> Any:
-        trial.iterates(self, sys._getframe(1))
+        hook = sys._getframe(1)  # of `loader`; the one behind it iterates
+        trial.iterates(self, hook.f_back or hook)
         return original(self)
 
     hooks.replace_same(kind, "__iter__", __iter__)
