@@ -188,11 +188,8 @@ def main():
     torch.manual_seed(1)
     if what == "nothing":
         return
-    if what == "ranks":
-        ranks()
-        return
-    if what == "twins":
-        twins()
+    if what in {"ranks", "twins"}:
+        (ranks if what == "ranks" else twins)()
         return
     if what == "broken":
         raise SystemExit(7)
