@@ -125,6 +125,21 @@ def train(loader, epochs=1, mutate=False):
     print("saved", flush=True)
 
 
+def twins():
+    """Train, and iterate a loader that looks the same at another line after each epoch."""
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+    training = DataLoader(Numbers(8), batch_size=4)
+    other = DataLoader(Numbers(12), batch_size=4, sampler=[8, 9, 10, 11] * 3)
+    for _ in range(50):
+        for batch in training:
+            print(batch[:, 0].tolist(), flush=True)
+            model(batch).sum().backward()
+            optimizer.step()
+        for batch in other:
+            assert batch[0] == 8
+
+
 def ranks():
     """Train as a rank that waits for the others at each step, and of which rank 0 loads quickly."""
     torch.distributed.init_process_group("gloo")
@@ -173,8 +188,8 @@ def main():
     torch.manual_seed(1)
     if what == "nothing":
         return
-    if what == "ranks":
-        ranks()
+    if what in {"ranks", "twins"}:
+        (ranks if what == "ranks" else twins)()
         return
     if what == "broken":
         raise SystemExit(7)

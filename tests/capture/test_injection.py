@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,18 @@ def test_where_python_ignores_us_there_is_no_ring(option: str, recorded: Path, t
     job = injecting.python(option, "-c", "print(1)", env=injecting.environment(recorded), cwd=tmp_path)
     assert (job.returncode, job.stdout, job.stderr) == (0, "1\n", "")
     assert list(recorded.iterdir()) == []
+
+
+@pytest.mark.parametrize("asked", [{}, {"losses": True}, {"loader_trial": {"workers": [0]}}])
+def test_what_no_option_asks_for_is_not_imported(asked: dict[str, Any], recorded: Path, tmp_path: Path) -> None:
+    code = """
+        import sys
+        import torch
+        print([name for name in ("loader_trial", "losses") if "_whyidle." + name in sys.modules])
+    """
+    env = injecting.environment(recorded, trace=False, **asked)
+    job = injecting.python(script(tmp_path, code), env=env, cwd=tmp_path)
+    assert (job.returncode, job.stdout, job.stderr) == (0, f"{list(asked)}\n", "")
 
 
 def test_a_job_without_torch_is_untouched(recorded: Path, tmp_path: Path) -> None:

@@ -200,6 +200,12 @@ def test_an_epoch_that_is_the_last_goes_on_with_batches_that_it_had(tmp_path: Pa
     assert found["training"]["cached"]["steps"] >= 5
 
 
+def test_a_loader_that_looks_the_same_at_another_line_is_another_one(tmp_path: Path) -> None:
+    found, ran = trial("twins", tmp_path)
+    assert (found["state"], ran.returncode) == ("done", 0), ran.stderr
+    assert set(batches(ran)) == {"[0.0, 1.0, 2.0, 3.0]", "[4.0, 5.0, 6.0, 7.0]"}
+
+
 def test_a_loader_that_is_made_anew_for_each_epoch_is_the_same_one(tmp_path: Path) -> None:
     found, ran = trial("anew", tmp_path, steps=6)
     assert found["state"] == "done"

@@ -40,7 +40,10 @@ def test_screen(name: str, width: int, snapshot: SnapshotAssertion) -> None:
 
 
 def test_ascii() -> None:
-    assert loader_text(tried(TRIALS["helps"]), Look(unicode=False)).isascii()
+    there = replace(TRIALS["helps"], loaders=(loader(where="entraînement.py:3"),))
+    for measured in (TRIALS["helps"], there):
+        assert loader_text(tried(measured), Look(unicode=False)).isascii()
+        assert loader_json(tried(measured), Look(unicode=False)).isascii()
 
 
 def test_what_a_script_says_does_not_act_on_the_terminal() -> None:
@@ -55,10 +58,10 @@ def test_what_a_script_says_does_not_act_on_the_terminal() -> None:
 
 
 def test_json() -> None:
-    told = json.loads(loader_json(tried(TRIALS["helps"])))
+    told = json.loads(loader_json(tried(TRIALS["helps"]), Look()))
     assert (told["schema_version"], told["state"], told["cpus"]) == (1, "done", 16)
     assert told["advice"]["settings"][0]["name"] == "num_workers"
     assert told["advice"]["speedup_at_most"] == 5.0
     assert told["points"][0]["batches_per_s"] == pytest.approx(10, rel=0.05)
     assert told["training"]["cached"]["mean_s"] == 0.025
-    assert json.loads(loader_json(tried(TRIALS["alone"])))["training"] == {"now": None, "cached": None}
+    assert json.loads(loader_json(tried(TRIALS["alone"]), Look()))["training"] == {"now": None, "cached": None}

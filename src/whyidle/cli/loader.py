@@ -82,7 +82,8 @@ def loader(
             asked = job.Asked(chosen, seconds, 0 if no_train else steps, loader=loader, cold=cold)
             tried, code = job.tried(_started(command), output, asked, mask, _say)
         render = importlib.import_module("whyidle.render.loader")
-        out.write(render.loader_json(tried) if format == "json" else render.loader_text(tried, out.look))
+        shown = render.loader_json if format == "json" else render.loader_text
+        out.write(shown(tried, out.look))
     return int(code)
 
 

@@ -31,7 +31,7 @@ class Losses:
     loss: Floats64  # NaN and infinity: it was no finite number
     grad_norm: Floats64  # NaN: not known
     source: str  # RECORDED, or the kind of the log
-    samples_per_step: float | None = None  # median; None not known
+    samples_per_step: float | None = None  # mean; None not known
 
     def __len__(self) -> int:
         return len(self.step)

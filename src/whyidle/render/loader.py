@@ -11,13 +11,13 @@ from whyidle.model.loader_trial import Expected, LoaderTrial, Pass, Point, Tried
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.lines import hang
-from whyidle.render.words import change, clean, duration, percent, plural, rate, shorten, size
+from whyidle.render.words import ascii_only, change, clean, duration, percent, plural, rate, shorten, size
 
 LABEL = 10  # columns, of what stands before a line
 READ = 4096  # bytes in a pass: less is no reading of data
 
 
-def loader_json(tried: Tried) -> str:
+def loader_json(tried: Tried, look: Look) -> str:
     """Return everything that was measured, what follows, and the paces and gains that follow from that."""
     trial = tried.trial
     return dumps(
@@ -41,7 +41,8 @@ def loader_json(tried: Tried) -> str:
             "local_ranks": trial.local_ranks,
             "available_memory_bytes": trial.available_memory_bytes,
             "free_shared_memory_bytes": trial.free_shared_memory_bytes,
-        }
+        },
+        ascii_only=not look.unicode,
     )
 
 
@@ -57,10 +58,7 @@ def loader_text(tried: Tried, look: Look) -> str:
     lines += [""]
     lines += _rest(tried, look)
     text = "\n".join(line.rstrip() for line in lines) + "\n"
-    return text if look.unicode else text.translate(ASCII)
-
-
-ASCII = str.maketrans({"→": "-", "µ": "u", "…": "~", "\N{NO-BREAK SPACE}": " "})
+    return text if look.unicode else ascii_only(text)
 
 
 def _subject(tried: Tried) -> str:

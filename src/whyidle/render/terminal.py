@@ -20,7 +20,7 @@ from whyidle.render.passages import Room, compact, finding_lines
 from whyidle.render.phases import phases
 from whyidle.render.source import source_lines
 from whyidle.render.sparks import curve_gpu, hosts, sparks
-from whyidle.render.words import clean, duration, gpu_name, percent, plural, rate
+from whyidle.render.words import ascii_only, clean, duration, gpu_name, percent, plural, rate
 from whyidle.render.worth import answers, order
 
 # The first of these that fits a screen is shown.
@@ -38,13 +38,6 @@ _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through ro
 DRAWN, DRAWN_BESIDE = 8, 3  # GPUs whose curves are shown: alone, and beside the picture of a trace or a log
 _SEVERAL = 1.5  # batches per step
 _FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
-
-# One column each, so that nothing moves.
-_ASCII = str.maketrans(
-    dict(zip("▁▂▃▄▅▆▇", "_.,-=+*", strict=True)) |
-    {"█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "|", "▎": "|", "▏": "|", "\N{MULTIPLICATION SIGN}": "x"}
-    | {"÷": "/", "·": "-", "\N{EN DASH}": "-", "→": ">", "…": "~", "µ": "u", "≥": ">", "≤": "<"}
-)  # fmt: skip
 
 
 class Terminal(Renderer):
@@ -81,7 +74,7 @@ def write(lines: Iterable[Text], look: Look) -> str:
         console.print(line, soft_wrap=True)
     text = stream.getvalue()
     text = f"\n{text}\n" if look.spaced else text
-    return text if look.unicode else text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
+    return text if look.unicode else ascii_only(text)
 
 
 def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:

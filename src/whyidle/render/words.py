@@ -10,6 +10,14 @@ from collections.abc import Sequence
 # Control, format (they turn the direction of text), surrogate, line and paragraph separator.
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
+# One column each, so that nothing moves.
+_ASCII = str.maketrans(
+    dict(zip("▁▂▃▄▅▆▇", "_.,-=+*", strict=True)) |
+    {"█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "|", "▎": "|", "▏": "|", "\N{MULTIPLICATION SIGN}": "x"}
+    | {"÷": "/", "·": "-", "\N{EN DASH}": "-", "→": ">", "…": "~", "µ": "u", "≥": ">", "≤": "<"}
+    | {"\N{NO-BREAK SPACE}": " "}
+)  # fmt: skip
+
 
 def clean(text: str) -> str:
     """Return text from a file without anything that a terminal would act on; line breaks become spaces."""
@@ -17,6 +25,11 @@ def clean(text: str) -> str:
     # An escape sequence goes as a whole, so that no "[31m" is left of it.
     spaced = re.sub(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)", "", spaced)
     return "".join(char for char in spaced if unicodedata.category(char) not in _HIDDEN)
+
+
+def ascii_only(text: str) -> str:
+    """Return what a screen without Unicode can show of a text; "?" where that has nothing alike."""
+    return text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
 
 
 def shorten(text: str, width: int) -> str:

@@ -14,21 +14,15 @@ import contextlib
 import inspect
 import linecache
 import multiprocessing
-import re
 import sys
 import weakref
 from types import FrameType
 from typing import Any
 
-from _whyidle import facts, place, record
+from _whyidle import evaluation, facts, place, record
 
 OF_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
 NEAR = 8  # frames that are asked whose loader it is
-EVALUATION = re.compile(
-    r"(?:^|[\W_])(?:val|valid|validation|validate|eval|evaluation|evaluate|test|dev|predict)(?=[\W_]|$)"
-)
-TRAINING = re.compile(r"(?:^|[\W_])train")
-
 EVALUATES = "the loader looks like one for evaluation"
 
 _evaluating: weakref.WeakSet[Any] = weakref.WeakSet()  # data sets of loaders that do, for when one is made anew
@@ -184,7 +178,11 @@ def _looks_like_evaluation(call: Call, frames: list[Any]) -> bool:
         return False
     dataset = call.get("dataset")
     own = getattr(dataset, "__dict__", {})
-    if own.get("train") is False or _evaluates(str(own.get("split", ""))) or not sys.modules["torch"].is_grad_enabled():
+    if (
+        own.get("train") is False
+        or evaluation.is_named_in(str(own.get("split", "")))
+        or not sys.modules["torch"].is_grad_enabled()
+    ):
         return True
     made = next((frame for frame in frames if not place.is_library(frame.f_code.co_filename)), None)
     if made is None:  # a framework makes it anew of another
@@ -193,12 +191,7 @@ def _looks_like_evaluation(call: Call, frames: list[Any]) -> bool:
         except TypeError:
             return False
     line = linecache.getline(made.f_code.co_filename, made.f_lineno)
-    return any(_evaluates(text) for text in (line, *(frame.f_code.co_name for frame in frames)))
-
-
-def _evaluates(words: str) -> bool:
-    """Return whether words speak of evaluation, and not of training as well."""
-    return EVALUATION.search(words) is not None and TRAINING.search(words) is None
+    return any(evaluation.is_named_in(text) for text in (line, *(frame.f_code.co_name for frame in frames)))
 
 
 def _frames() -> list[Any]:
@@ -218,8 +211,7 @@ def _module(frame: Any) -> str:
 
 def _in_worker() -> bool:
     """Return whether this process may not have children of its own: a loader inside a worker stays as it is."""
-    module = sys.modules.get("torch.utils.data._utils.worker")
-    return getattr(module, "_worker_info", None) is not None or multiprocessing.current_process().daemon
+    return record._is_worker() or multiprocessing.current_process().daemon
 
 
 def spelled(value: Any) -> str:

@@ -32,6 +32,7 @@ HOOKS = {
     "gym.core": ("environment",),
     "gym.vector.vector_env": ("environment",),
 }
+OPTIONAL = frozenset(("loader_trial", "losses"))  # of these modules, the ones that only an option of their name needs
 
 
 class _Finder:
@@ -95,6 +96,8 @@ def _install(name: str, module: Any) -> None:
         return
     for hook in HOOKS[name]:
         try:
+            if hook in OPTIONAL and not record.options()[hook]:
+                continue
             __import__("_whyidle." + hook)
             sys.modules["_whyidle." + hook].install(module)
         except Exception:  # one hook less; the others may work

@@ -52,12 +52,12 @@ class Clock:
             if device is None:
                 self._elsewhere = weakref.ref(optimizer)
                 return None
-            if self._capturing(device):
+            if capturing(self._torch, device):
                 return None
             if self._device is None:  # not before: the waits of a job without a device cost nothing
                 hooks.waits.append((self.before, self.after))
             self._thread = threading.get_ident()
-            self._stream = self._current_stream(device)
+            self._stream = current_stream(self._torch, device)
             self._device = device
             self.read()
         except Exception:
@@ -67,7 +67,7 @@ class Clock:
 
     def before(self, _kind: int) -> Any:
         """Put an event before a wait. Returns what `after` needs, None where this wait is not timed."""
-        if self._device is None or threading.get_ident() != self._thread or self._capturing(self._device):
+        if self._device is None or threading.get_ident() != self._thread or capturing(self._torch, self._device):
             return None
         try:
             self.read()
@@ -87,7 +87,7 @@ class Clock:
         if token is None or self._broken:
             return
         pair, device, stream, start = token
-        if sequence < 0 or self._capturing(device):
+        if sequence < 0 or capturing(self._torch, device):
             self._free[device].append(pair)
             return
         try:
@@ -128,15 +128,6 @@ class Clock:
             return bool(self._torch.cuda.is_initialized())
         return hasattr(self._torch, "accelerator") and hasattr(self._torch, "Event")
 
-    def _capturing(self, device: Any) -> bool:
-        """Return whether a CUDA graph is being captured, during which an event would become part of it or break it."""
-        return device.type == "cuda" and bool(self._torch.cuda.is_current_stream_capturing())
-
-    def _current_stream(self, device: Any) -> Any:
-        if device.type == "cuda":
-            return self._torch.cuda.current_stream(device)
-        return self._torch.accelerator.current_stream(device)
-
     def _pair(self) -> Pair:
         self._made += 1
         if self._device.type == "cuda":
@@ -144,6 +135,16 @@ class Clock:
             return event(enable_timing=True), event(enable_timing=True)
         event = self._torch.Event
         return event(self._device, enable_timing=True), event(self._device, enable_timing=True)
+
+
+def capturing(torch: Any, device: Any) -> bool:
+    """Return whether a CUDA graph is being captured, during which what we ask of the device would join or break it."""
+    return device.type == "cuda" and bool(torch.cuda.is_current_stream_capturing())
+
+
+def current_stream(torch: Any, device: Any) -> Any:
+    """Return the stream of a device on which this thread works."""
+    return (torch.cuda if device.type == "cuda" else torch.accelerator).current_stream(device)
 
 
 def install(torch: Any) -> None:

@@ -140,14 +140,7 @@ def number_of(loader: Any, frame: Any) -> int:
     known = _known.get(id(loader))
     if known is not None and known[0]() is loader:
         return known[1]
-    looks = (
-        type(loader).__qualname__,
-        type(getattr(loader, "dataset", None)).__qualname__,
-        getattr(loader, "batch_size", None),
-        getattr(loader, "num_workers", None),
-        frame.f_code,
-        frame.f_lineno,
-    )
+    looks = looks_of(loader, frame)
     holder = _holders.get(looks)
     if holder is not None and holder[0]() is None:
         number = holder[1]
@@ -160,6 +153,18 @@ def number_of(loader: Any, frame: Any) -> int:
     if len(_holders) < 1024 or looks in _holders:
         _holders[looks] = (weakref.ref(loader), number)
     return number
+
+
+def looks_of(loader: Any, frame: Any) -> tuple[Any, ...]:
+    """Return by what a loader that is made anew for each epoch is known, and by the frame that iterates it."""
+    return (
+        type(loader).__qualname__,
+        type(getattr(loader, "dataset", None)).__qualname__,
+        getattr(loader, "batch_size", None),
+        getattr(loader, "num_workers", None),
+        frame.f_code,
+        frame.f_lineno,
+    )
 
 
 def is_new(loader: Any) -> bool:

@@ -15,6 +15,8 @@ from statistics import fmean, median
 from time import perf_counter, process_time, sleep
 from typing import Any
 
+from _whyidle import settings
+
 SAMPLES = 200  # times of single batches that are kept
 LEAST = 3  # batches, however long they take
 RECEIVED = 8  # batches that are there already, from which is told what it takes to receive one
@@ -39,7 +41,7 @@ def like(loader: Any, workers: int, prefetch: int) -> Any:
         arguments["timeout"] = loader.timeout
         arguments["multiprocessing_context"] = loader.multiprocessing_context
         arguments["persistent_workers"] = True  # an epoch that is shorter than the measurement is iterated again
-    if is_iterable(loader):
+    if settings.is_iterable(loader):
         arguments["batch_size"] = loader.batch_size
         arguments["drop_last"] = loader.drop_last
     elif loader.batch_sampler is not None:
@@ -48,11 +50,6 @@ def like(loader: Any, workers: int, prefetch: int) -> Any:
         arguments["batch_size"] = None
         arguments["sampler"] = loader.sampler
     return sys.modules["torch.utils.data"].DataLoader(loader.dataset, **arguments)
-
-
-def is_iterable(loader: Any) -> bool:
-    """Return whether the data set is one that is iterated, and not asked for indices."""
-    return bool(getattr(loader, "_dataset_kind", 0) == 1)  # _DatasetKind.Iterable
 
 
 class Endless:
@@ -145,7 +142,7 @@ def measure(loader: Any, workers: int, prefetch: int, seconds: float) -> dict[st
     made_s = fmean(times) if times else max(workers, 1) * (end - begin) / max(count, 1)
     return {
         "receive_s": _receive(batches, workers * prefetch, 1.5 * prefetch * made_s, seconds) if workers else None,
-        "repeated": is_iterable(loader) and _repeated(early, workers),
+        "repeated": settings.is_iterable(loader) and _repeated(early, workers),
         "batches": count,
         "seconds": end - begin,
         "first_batch_s": first_s,

@@ -15,7 +15,7 @@ from itertools import islice
 from time import perf_counter
 from typing import Any
 
-from _whyidle import loader_alone
+from _whyidle import loader_alone, settings
 
 MOST_FILES = 20_000  # that are remembered
 MOST_BATCHES = 200
@@ -99,7 +99,7 @@ def measure(loader: Any, seconds: float, cold: bool) -> dict[str, Any]:
         seconds: for the first pass; the others read the same.
         cold: take the files out of the page cache, and read them once more.
     """
-    indices = None if loader_alone.is_iterable(loader) else _indices(loader)
+    indices = None if settings.is_iterable(loader) else _indices(loader)
     files = Files()
     with files:
         first = _pass(_batches(loader, indices), seconds, MOST_BATCHES)

@@ -11,10 +11,12 @@ ID.loader.json has the results; it is written anew after each of them.
 from __future__ import annotations
 
 import contextlib
+import copy
+import gc
 import json
 import os
-import re
 import signal
+import statistics
 import sys
 import threading
 from collections.abc import Iterator
@@ -22,13 +24,9 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any, NoReturn
 
-from _whyidle import facts, hooks, optimizer, place, record, settings
+from _whyidle import evaluation, facts, hooks, loader_child, optimizer, place, record, settings
 from _whyidle import loader as loaders
 
-EVALUATION = re.compile(
-    r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|predict|infer|inference)(_|$)"
-)
-TRAINING = re.compile(r"(^|_)(train|training|fit)(_|$)")  # train_and_evaluate() trains
 KEPT = 4  # batches that are handed out again and again
 WARM_UP = 3  # batches of each part that do not count, beside those that workers made ahead
 LEAST = 5  # batches of a part
@@ -62,7 +60,8 @@ def _hook_iter(kind: Any, trial: Trial) -> None:
     original = kind.__iter__
 
     def __iter__(self: Any) -> Any:
-        trial.iterates(self, sys._getframe(1))
+        hook = sys._getframe(1)  # of `loader`; the one behind it iterates
+        trial.iterates(self, hook.f_back or hook)
         return original(self)
 
     hooks.replace_same(kind, "__iter__", __iter__)
@@ -119,8 +118,6 @@ class Part:
 
     def content(self, synchronize: Any) -> dict[str, Any]:
         """Return what ID.loader.json says of it; waits for the GPU, whose work belongs to these steps."""
-        import statistics
-
         waiting = perf_counter()
         synchronize()
         left = perf_counter() - waiting
@@ -136,11 +133,8 @@ class Trial:
     """What is tried in this process, and what came of it."""
 
     def __init__(self, chosen: dict[str, Any]) -> None:
-        from _whyidle import loader_child  # other jobs need not have it
-
         self._wanted = chosen.get("loader")
         self._plan = loader_child.Plan(chosen)
-        self._room = loader_child.room
         self._steps = int(chosen.get("steps") or 0)  # 0: the training is not tried
         self._seconds = float(chosen.get("train_seconds") or 60.0)
         self._pid = os.getpid()
@@ -156,7 +150,6 @@ class Trial:
         self._name = ""  # of the part
         self._kept: list[Any] = []
         self._peer: Peer | None = None  # this is another rank than the one that tries
-        self._done: dict[str, Any] = {}
         self._given: dict[int, int] = {}  # batches, by loader
         self._is_done = False
         self._is_stopped = False  # by Ctrl-C
@@ -173,7 +166,7 @@ class Trial:
         if self._part is not None:
             self._part.interrupted()
         if self._number is not None:
-            if number not in self._numbers and _looks(loader, frame) == self._looks and not self._is_other(frame):
+            if loaders.looks_of(loader, frame) == self._looks and not self._is_other(frame):
                 self._numbers.add(number)
             return
         if self._peer is not None:
@@ -198,7 +191,7 @@ class Trial:
         if not why:
             self._number = number
             self._numbers.add(number)
-            self._looks = _looks(loader, frame)
+            self._looks = loaders.looks_of(loader, frame)
             self._ahead = (loader.num_workers or 0) * (loader.prefetch_factor or 0)
             self._try(loader)
         elif self._wanted is not None and self._is_again(number, frame):
@@ -227,7 +220,7 @@ class Trial:
         user = place.of_user(frame)
         while frame is not None:
             name = frame.f_code.co_name
-            if EVALUATION.search(name) and not TRAINING.search(name):
+            if evaluation.is_named_in(name):
                 return "it is iterated in %s()" % name
             if frame is user:
                 break
@@ -248,7 +241,7 @@ class Trial:
             loader=self._number,
             cuda_initialized=bool(cuda.is_initialized()),
             local_ranks=int(os.environ.get("LOCAL_WORLD_SIZE") or 1),
-            **self._room(),
+            **loader_child.room(),
         )
         self._write()
         with self._interruptible():
@@ -276,20 +269,18 @@ class Trial:
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Return the next batch of an iterator: its own, or one that the training had."""
-        part = self._part
-        if self._peer is not None and os.getpid() == self._pid:
-            return self._peer.next(iterator, original)
-        number = getattr(iterator, "_whyidle", (loaders.LAST,))[0]
         if os.getpid() != self._pid:
             return original(iterator)
+        if self._peer is not None:
+            return self._peer.next(iterator, original)
+        number, part = _number_of(iterator), self._part
         if part is None or number not in self._numbers:
             batch = original(iterator)
-            self._given[number] = self._given.get(number, 0) + 1
-            return batch
-        try:
-            batch = self._batch(part, iterator, original)
-        except KeyboardInterrupt:
-            self._stopped("after %d steps %s" % (len(part.times), NAMES[self._name]))
+        else:
+            try:
+                batch = self._batch(part, iterator, original)
+            except KeyboardInterrupt:
+                self._stopped("after %d steps %s" % (len(part.times), NAMES[self._name]))
         self._given[number] = self._given.get(number, 0) + 1
         return batch
 
@@ -315,8 +306,7 @@ class Trial:
         return batch
 
     def _end(self, part: Part) -> None:
-        self._done[self._name] = part.content(self._synchronize)
-        self._content["training"] = {"now": None, "cached": None, **self._done}
+        self._keep(part, self._synchronize)
         if self._name == "now":
             self._begin("cached")
             self._write()
@@ -329,11 +319,14 @@ class Trial:
         self._is_done = True
         facts.replace(_marker(), {"loader": self._number, "batches": self._given.get(self._number or 0, 0) + 1})
 
-    def _keep(self, part: Part) -> None:
-        """Write down a part that was broken off, if it has steps enough."""
+    def _keep(self, part: Part, synchronize: Any) -> None:
+        training = self._content.setdefault("training", {"now": None, "cached": None})
+        training[self._name] = part.content(synchronize)
+
+    def _break_off(self, part: Part) -> None:
+        """Keep a part that did not come to its end, if it has steps enough."""
         if len(part.times) >= LEAST:
-            self._done[self._name] = part.content(lambda: None)
-            self._content["training"] = {"now": None, "cached": None, **self._done}
+            self._keep(part, lambda: None)
 
     def script_ended(self) -> None:
         """The script ended before we ended it: write down what there is."""
@@ -347,7 +340,7 @@ class Trial:
         if self._part is not None:
             steps = len(self._part.times)
             why = "the script ended by itself after %d steps %s" % (steps, NAMES[self._name])
-            self._keep(self._part)
+            self._break_off(self._part)
         elif self._number is not None:
             why = "the script ended by itself while its loader was measured"
         self._content.update(state="ended", why=why)
@@ -369,7 +362,7 @@ class Trial:
     def _stopped(self, when: str) -> NoReturn:
         """End as Ctrl-C ends a process, but without a traceback through our frames; what was found is written."""
         if self._part is not None:
-            self._keep(self._part)
+            self._break_off(self._part)
         self._content.update(state="ended", why="it was stopped %s" % when)
         self._write()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -412,7 +405,7 @@ class Peer:
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Return the next batch of an iterator; end instead where rank 0 is done."""
-        number = int(getattr(iterator, "_whyidle", (loaders.LAST,))[0])
+        number = _number_of(iterator)
         kept, given = self._kept.get(number, []), self._given.get(number, 0)
         told = self._told(number)
         if told is not None and given >= told.get("batches", given + 1):
@@ -440,16 +433,21 @@ def leave(number: int | None = None) -> NoReturn:
     Args:
         number: the signal by which it ends; None ends it well.
     """
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            pass
-    for iterator in _with_workers():
-        iterator._shutdown_workers()
-    if number is not None:
-        os.kill(os.getpid(), number)
-    os._exit(0)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # it may be closed, or of the script's own kind
+                stream.flush()
+        for iterator in _with_workers():
+            iterator._shutdown_workers()
+    finally:  # the training must not go on, whatever they raise
+        if number is not None:
+            os.kill(os.getpid(), number)
+        os._exit(0)
+
+
+def _number_of(iterator: Any) -> int:
+    """Return the number of the loader whose iterator this is."""
+    return int(getattr(iterator, "_whyidle", (loaders.LAST,))[0])
 
 
 def _marker() -> Path:
@@ -467,23 +465,13 @@ def again(batch: Any) -> Any:
     if kind is tuple:
         return tuple(again(value) for value in batch)
     if hasattr(batch, "data") and hasattr(batch, "keys") and type(getattr(batch, "data", None)) is dict:
-        import copy
-
         one = copy.copy(batch)  # what tokenizers of Hugging Face give
         one.data = again(batch.data)
         return one
     return batch
 
 
-def _looks(loader: Any, frame: Any) -> tuple[Any, ...]:
-    """Return by what a loader that is made anew for each epoch is known."""
-    kinds = type(loader), type(getattr(loader, "dataset", None))
-    return (*kinds, getattr(loader, "batch_size", None), frame.f_code, frame.f_lineno)
-
-
 def _with_workers() -> list[Any]:
     """Return the iterators of this process that have workers."""
-    import gc
-
     kind = sys.modules["torch.utils.data.dataloader"]._MultiProcessingDataLoaderIter
     return [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]

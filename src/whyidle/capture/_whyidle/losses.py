@@ -14,7 +14,7 @@ import struct
 from collections import deque
 from typing import Any
 
-from _whyidle import facts, hooks, record, scaler
+from _whyidle import facts, gpu, hooks, record, scaler
 from _whyidle.ring import LOSS
 
 SCALED = 1  # flag: multiplied by a gradient scaler, nobody knows by what
@@ -88,7 +88,7 @@ class Losses:
         """Read what has arrived."""
         if self._broken:
             return False
-        if self._pending and not self._capturing(self._pending[0][2]):
+        if self._pending and not gpu.capturing(self._torch, self._pending[0][2]):
             self.read()
         return None
 
@@ -115,7 +115,7 @@ class Losses:
     def _later(self, start: int, values: list[Any], flags: int) -> None:
         """Have numbers copied from their device, and note when that is done."""
         device = values[0].device
-        if self._capturing(device):  # a copy of ours would become part of the graph
+        if gpu.capturing(self._torch, device):  # a copy of ours would become part of the graph
             return
         self.read()
         if len(self._pending) >= MOST_PENDING // 2:  # a loss and its scale may share a type
@@ -127,7 +127,7 @@ class Losses:
             copies = [(pinned, pinned.copy(value)) for pinned, value in memories]
             events = self._events.setdefault(device, [])
             event = events.pop() if events else self._event(device)
-            event.record(self._stream(device))
+            event.record(gpu.current_stream(self._torch, device))
         except Exception:
             self.forget()
             raise
@@ -138,14 +138,6 @@ class Losses:
         if dtype not in self._pinned:
             self._pinned[dtype] = Pinned(self._torch, dtype)
         return self._pinned[dtype]
-
-    def _capturing(self, device: Any) -> bool:
-        return device.type == "cuda" and bool(self._torch.cuda.is_current_stream_capturing())
-
-    def _stream(self, device: Any) -> Any:
-        if device.type == "cuda":
-            return self._torch.cuda.current_stream(device)
-        return self._torch.accelerator.current_stream(device)
 
     def _event(self, device: Any) -> Any:
         return self._torch.cuda.Event() if device.type == "cuda" else self._torch.Event(device)
@@ -168,9 +160,7 @@ def _put(start: int, values: list[float], flags: int, most: float) -> None:
 
 
 def install(torch: Any) -> None:
-    """Record losses, if the user asked for them."""
-    if not record.options()["losses"]:
-        return
+    """Record losses."""
     losses = Losses(torch)
     hooks.before_backward(losses.backward)
     hooks.after_step(losses.step)

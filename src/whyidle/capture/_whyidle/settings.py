@@ -113,7 +113,7 @@ def arguments(dataloader: Any, where: str) -> dict[str, Any]:
     get = functools.partial(getattr, dataloader)
     batch_size = get("batch_size", None)
     sampler = get("batch_sampler", None)
-    iterable = get("_dataset_kind", 0) == 1  # _DatasetKind.Iterable
+    iterable = is_iterable(dataloader)
     return {
         "where": where,
         "class": _class(dataloader),
@@ -131,6 +131,11 @@ def arguments(dataloader: Any, where: str) -> dict[str, Any]:
         "iterable": iterable,
         "length": None if iterable else _length(dataloader),
     }
+
+
+def is_iterable(dataloader: Any) -> bool:
+    """Return whether a loader's data set is one that is iterated, and not asked for indices."""
+    return bool(getattr(dataloader, "_dataset_kind", 0) == 1)  # _DatasetKind.Iterable
 
 
 def start_method(dataloader: Any) -> str | None:

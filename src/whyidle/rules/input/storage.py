@@ -62,13 +62,13 @@ class Storage(Rule):
             yield from live.finding(self, m, self._fixes)
             return
         lost = late_workers.claimed(m, STORAGE)
-        file_system = str(m.one("data_file_system").value) if "data_file_system" in m else ""
+        file_system = self._file_system(m)
         site = str(m.one("look_site").value) if "look_site" in m else ""
         said = [f"workers are blocked {m.number('batch_blocked_share'):.0%} of the time that a batch takes"]
-        if "storage_read_bytes_per_s" in m and not self._reads_nothing(m, file_system):
-            said.append(f"the job reads {m.number('storage_read_bytes_per_s') / 1e6:.3g} MB/s from storage")
-        elif "storage_read_bytes_per_s" in m:
+        if self._reads_nothing(m):
             said.append("the job reads next to nothing from storage: it may be a remote service, or a sleep")
+        elif "storage_read_bytes_per_s" in m:
+            said.append(f"the job reads {m.number('storage_read_bytes_per_s') / 1e6:.3g} MB/s from storage")
         if file_system:
             said.append(f"the data set is on {file_system}")
         if site:
@@ -76,24 +76,27 @@ class Storage(Rule):
         yield from self.finding(
             f"The DataLoader's workers wait for storage or the network, which costs {lost:.0%} of the time.",
             lost_share=lost,
-            confidence=self.confidence if self._seen_to_read(m, file_system) else self.blocked_confidence,
+            confidence=self.confidence if self._seen_to_read(m) else self.blocked_confidence,
             seen="; ".join(said),
             locations=m.one("look_site" if site else WAIT).locations,
             fixes=self._fixes(m),
             candidates=late_workers.undecided(m, STORAGE),
         )
 
-    def _seen_to_read(self, m: Measurements, file_system: str) -> bool:
+    def _file_system(self, m: Measurements) -> str:
+        return str(m.one("data_file_system").value) if "data_file_system" in m else ""
+
+    def _seen_to_read(self, m: Measurements) -> bool:
         return (
             m.get("storage_read_bytes_per_s", 0.0) >= self.reads
             or m.get("io_pressure_share", 0.0) >= self.pressure
             or m.get("look_read_share", 0.0) >= self.blocked
-            or file_system.split(".", maxsplit=1)[0] in self.network
+            or self._file_system(m).split(".", maxsplit=1)[0] in self.network
         )
 
-    def _reads_nothing(self, m: Measurements, file_system: str) -> bool:
+    def _reads_nothing(self, m: Measurements) -> bool:
         """Say whether it was seen that what blocks the workers is no reading of files."""
-        return m.get("storage_read_bytes_per_s", self.reads) < self.reads and not self._seen_to_read(m, file_system)
+        return m.get("storage_read_bytes_per_s", self.reads) < self.reads and not self._seen_to_read(m)
 
     def _fixes(self, m: Measurements) -> tuple[Fix, ...]:
         # blocked workers take little of a CPU: there may be more of them than CPUs
@@ -101,7 +104,6 @@ class Storage(Rule):
         workers = 2 * int(m.get("num_workers", 0.0))
         more = f"{workers}" if known else "2 * num_workers"
         coefficients = {"factor": self.half, "prior": 1.0} | ({"workers": workers, "prefetch": 4} if known else {})
-        file_system = str(m.one("data_file_system").value) if "data_file_system" in m else ""
         edits = (Edit("scale_host", {"cause": "data_wait"}, {"factor": self.residual, "prior": 1.0}),)
         return (
             Fix(
@@ -120,7 +122,7 @@ class Storage(Rule):
                 risk="room on the disk; what is kept gets old",
                 edits=edits,
             )
-            if self._reads_nothing(m, file_system)
+            if self._reads_nothing(m)
             else Fix(
                 "read from a local disk or memory, in large files",
                 "rsync -a DATA_SET /local/  # before training; many small files: pack them (tar shards, HDF5, LMDB)",

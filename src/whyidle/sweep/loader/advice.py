@@ -240,7 +240,7 @@ def _answer(advice: LoaderAdvice, trial: LoaderTrial) -> str:
 
 
 def _warnings(trial: LoaderTrial, as_it_is: Expected | None, now: float | None, workers: int) -> Iterable[str]:
-    if trial.state not in {"done"}:
+    if trial.state != "done":
         yield f"It is not complete: {trial.why or 'it was stopped'}."
     if trial.now is not None and trial.now.optimizer_steps == 0:
         yield "No optimizer stepped meanwhile: this may not be the training's loader. --loader N takes another."

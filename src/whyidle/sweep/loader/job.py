@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from whyidle.collect.collector import Collector
-from whyidle.collect.machine import Machine, machine
 from whyidle.errors import WhyIdleError
 from whyidle.launch import folder
 from whyidle.launch.folder import Folders
@@ -24,6 +23,7 @@ from whyidle.launch.watched import run_watched
 from whyidle.model.loader_trial import LoaderTrial, Tried
 from whyidle.read.loader_trial import read_loader_trials
 from whyidle.render.words import duration
+from whyidle.sweep.here import this_machine
 from whyidle.sweep.loader.advice import advise
 
 SAID = {
@@ -55,22 +55,14 @@ def counts(cpus: float | None) -> tuple[int, ...]:
     return tuple(sorted({0, *powers, most}))
 
 
-def cpus_of(told: Machine) -> float | None:
-    """Return the CPUs that a job may use."""
-    allowed = len(told.cpus_allowed) if told.cpus_allowed else told.cpus
-    known = [cpus for cpus in (allowed, told.cpu_quota) if cpus]
-    return min(known, default=None)
-
-
 def tried(
     command: Sequence[str], output: Path | None, asked: Asked, mask: Mask, say: Callable[[str], None] = lambda _: None
 ) -> tuple[Tried, int]:
     """Run a script until its loader was tried, and return that with what follows, and the exit code; see `run`."""
     folders, trial, ended = run(command, output, asked, mask, say)
-    here = machine()
-    cpus = cpus_of(here)
+    here = this_machine()
     place = folders.run.relative_to(Path.cwd()) if folders.run.is_relative_to(Path.cwd()) else folders.run
-    told = Tried(tuple(command), str(place), trial, advise(trial, cpus), cpus, here.memory_bytes)
+    told = Tried(tuple(command), str(place), trial, advise(trial, here.cpus), here.cpus, here.memory_bytes)
     # A job whose trial is over may have been ended by us; before, somebody stopped it.
     return told, ended.status if ended.signal is not None and trial.state not in {"done", "failed"} else 0
 
@@ -106,7 +98,7 @@ def run(
 
 
 def _run(program: Program, folders: Folders, asked: Asked, mask: Mask, say: Callable[[str], None]) -> Ended:
-    workers = asked.workers or counts(cpus_of(machine()))
+    workers = asked.workers or counts(this_machine().cpus)
     chosen = {
         "workers": list(workers),
         "seconds": asked.seconds,
