@@ -21,7 +21,7 @@ LAYERS = (
     ("measure",),
     ("rules", "lint"),
     ("replay",),
-    ("rank", "watched", "curves", "fusion"),
+    ("rank", "watched", "curves", "fusion", "picture"),
     ("judge",),
     ("compare", "cost", "proof"),
     ("diagnosis",),

@@ -32,6 +32,7 @@ def diagnose(
     predict: bool = True,
     what_if: str | Sequence[str] = (),
     source: str | Path | None = None,
+    picture: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Say why the GPU was idle in a recorded run.
@@ -48,6 +49,7 @@ def diagnose(
             with commas.
         source: file or folder of the code that ran: its lines are named where they are to blame, and what can stall
             there is confirmed or cleared.
+        picture: whether the report holds what the HTML page draws: timelines and charts.
         progress: told (path, bytes done, bytes in all) while files are read.
 
     Raises:
@@ -62,9 +64,13 @@ def diagnose(
         found = [finding.rule for finding in judge(run, predict=False).findings]
         hint = f"found in this recording: {', '.join(dict.fromkeys(found)) or 'nothing'}"
         raise WhyIdleError(f"no rule is called {' or '.join(map(repr, strange))}", hint)
-    measured = None if source is None else measured_of(run)
+    measured = None if source is None and not picture else measured_of(run)
     report = judge(run, predict=predict, what_if=asked, measured=measured)
     report = cost.price(_answered(report, asked), price, gpus, hours, price_source)
+    if picture and measured is not None:
+        from whyidle.picture import picture_of  # noqa: PLC0415 - few ask for it
+
+        report = replace(report, picture=picture_of(run, measured))
     return report if source is None or measured is None else _beside_source(report, Path(source), run, measured)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -19,13 +19,17 @@ from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
 
+SUFFIXES: Final = {".json": "json", ".html": "html", ".md": "markdown", ".sarif": "sarif"}
+
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH", help="Files, folders or addresses with the evidence of one run.")
 ]
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", "-f", help="terminal, json, sarif, github, gitlab or junit; json for -o FILE.json, else terminal."
+        "--format",
+        "-f",
+        help="terminal, html, markdown, json, sarif, github, gitlab or junit; by -o's suffix, else terminal.",
     ),
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
@@ -83,13 +87,14 @@ def diagnose(
     Exit code: 0 judged, no finding of 5% of the time or more; 1 there is one; 2 could not judge, the recording
     does not show what to change, or wrong usage.
     """
-    chosen = format or ("json" if output is not None and output.suffix.lower() == ".json" else "terminal")
+    chosen = format or SUFFIXES.get(output.suffix.lower() if output is not None else "", "terminal")
     renders = renderer(chosen)
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     asked = diagnosis.rules_in(what_if or ())
     diagnosis.check(predict=not no_predict, what_if=asked)
     usd, whose = priced(price)
     judge = partial(diagnosis.diagnose, paths, price=usd, price_source=whose, gpus=gpus, hours=hours, what_if=asked)
+    judge = partial(judge, picture=renders.draws)
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
@@ -102,7 +107,7 @@ def diagnose(
         _warn_of_unread(report, paths)
         out.write(renders.render(report, out.look))
     if output is not None:
-        _say_where(report, output, "json" if format is None and chosen == "json" else "")
+        _say_where(report, output, chosen if format is None and chosen != "terminal" else "")
     return 0 if exit_zero and report.exit_code == 1 else report.exit_code
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
+
+# Metadata of a dataclass field that the JSON report leaves out: what is only drawn.
+DRAWN: Final[Mapping[str, bool]] = {"json": False}
 
 
 @dataclass(frozen=True, slots=True)

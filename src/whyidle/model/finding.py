@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from whyidle.model.detail import Detail
+from whyidle.model.detail import DRAWN, Detail
 from whyidle.model.hardware import ListPrice, one_price
 
 if TYPE_CHECKING:  # which needs numpy; `whyidle run` does without until the job has ended
     from whyidle.model.evidence import Ignored, Value
+    from whyidle.model.picture import Picture
 
 Severity: TypeAlias = Literal["high", "medium", "low"]
 Effort: TypeAlias = Literal["argument", "setting", "code"]
@@ -433,6 +434,7 @@ class Report:
     prediction: Prediction | None = None  # None: nobody asked for it
     judged: bool = True  # False: the evidence does not allow a verdict; summary.verdict says why
     cleared: tuple[Finding, ...] = ()  # what the source lets one suspect, and the recording does not bear out
+    picture: Picture | None = field(default=None, metadata=DRAWN, compare=False, repr=False)  # None: not asked for
 
     @property
     def gpus_rented(self) -> int:

@@ -27,6 +27,7 @@ class Renderer(ABC):
     """Writes a report in one format. One subclass, one file."""
 
     format: ClassVar[str]  # what `--format` calls it
+    draws: ClassVar[bool] = False  # Report.picture: who diagnoses for it asks for one
 
     @abstractmethod
     def render(self, report: Report, look: Look) -> str:

@@ -63,7 +63,8 @@ def _plain(value: object, key: str = "") -> Plain:
     if isinstance(value, Mapping):
         return {str(name): _plain(item, str(name)) for name, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        items = {field.name: _plain(getattr(value, field.name), field.name) for field in fields(value)}
+        written = [field.name for field in fields(value) if field.metadata.get("json", True)]
+        items = {name: _plain(getattr(value, name), name) for name in written}
         if isinstance(value, Location):
             return {name: item for name, item in items.items() if item is not None}
         return items

@@ -1,0 +1,24 @@
+"""The report as one HTML file: no network, no cookies, opens anywhere.
+
+Python writes everything that is read, so that the page says the same without scripts, on paper and to a screen reader;
+the bundle (built from web/) adds the timeline, the charts and the jumps between them.
+"""
+
+from __future__ import annotations
+
+from whyidle.model.finding import Report
+from whyidle.render.base import Look, Renderer
+from whyidle.render.html.page import page
+from whyidle.render.html.sections import SECTIONS
+from whyidle.render.json import Json
+
+
+class Html(Renderer):
+    """The verdict, where the time goes, what to change, and the evidence behind it, on one page."""
+
+    format = "html"
+    draws = True
+
+    def render(self, report: Report, look: Look) -> str:
+        sections = [made for section in SECTIONS if (made := section(report)) is not None]
+        return page(report.summary.verdict, sections, Json().render(report, look), report.picture)

@@ -1,0 +1,46 @@
+"""What a page is made of, and how its templates are filled: everything is escaped unless it is `Markup`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from whyidle.render import words
+from whyidle.render.palette import slug
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page with a heading that can be linked to."""
+
+    id: str  # its anchor
+    title: str  # its heading; "" for the first, which is the verdict
+    html: Markup
+
+
+@cache
+def environment() -> Environment:
+    """Return what fills templates; the words of the terminal report are their filters."""
+    made = Environment(
+        loader=PackageLoader("whyidle.render.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "clean": words.clean,
+        "duration": words.duration,
+        "percent": words.percent,
+        "money": words.money,
+        "slug": slug,
+    }
+    return made
+
+
+def filled(template: str, **values: object) -> Markup:
+    """Return a template, by its name without ".html", filled with these values."""
+    return Markup(environment().get_template(f"{template}.html").render(**values))  # noqa: S704 - it escapes

@@ -1,0 +1,118 @@
+// What the page draws: written by src/whyidle/render/html/packing.py, which describes the format.
+
+export type LaneKind = "step" | "idle" | "stream" | "thread" | "phase";
+
+export interface Lane {
+  title: string;
+  kind: LaneKind;
+  count: number; // slices of the recording; more than start.length where the shortest are left out
+  start: Float64Array; // ns, as the recording counts
+  end: Float64Array;
+  name: Uint32Array; // index into Timeline.names
+  depth: Uint8Array;
+  covered: Uint8Array; // 0-255: what all slices cover of each of equal parts of the timeline; empty: nothing left out
+}
+
+export interface Timeline {
+  title: string;
+  file: string;
+  rank: number | null;
+  start: number; // ns
+  end: number;
+  names: string[];
+  lanes: Lane[];
+  note: string;
+}
+
+export interface Line {
+  label: string;
+  y: (number | null)[];
+  low: (number | null)[] | null;
+  high: (number | null)[] | null;
+}
+
+export interface Mark {
+  kind: "step" | "checkpoint" | "evaluation" | "shape" | "event";
+  label: string;
+  start: number;
+  end: number;
+}
+
+export interface Chart {
+  title: string;
+  unit: string;
+  axis: "s" | "step" | "step_time_s";
+  x: number[];
+  lines: Line[];
+  marks: Mark[];
+  group: string;
+  clock: string;
+  note: string;
+  upper: number | null;
+}
+
+export interface Drawn {
+  timelines: Timeline[];
+  charts: Chart[];
+  causes: Record<string, string>; // cause -> what follows "--c-" in the name of its colour
+}
+
+interface PackedLane {
+  title: string;
+  kind: LaneKind;
+  count: number;
+  offset: number;
+  slices: number;
+  covered: number;
+}
+
+interface Packed {
+  timelines: (Omit<Timeline, "lanes"> & { lanes: PackedLane[] })[];
+  charts: Chart[];
+  causes: Record<string, string>;
+  bytes: string;
+}
+
+/** Read what stands in the page. */
+export async function read(): Promise<Drawn> {
+  const packed = JSON.parse(document.getElementById("whyidle-drawn")!.textContent!) as Packed;
+  const bytes = packed.timelines.length ? await inflated(packed.bytes) : new Uint8Array();
+  return {
+    timelines: packed.timelines.map((timeline) => ({
+      ...timeline,
+      lanes: timeline.lanes.map((lane) => unpacked(lane, timeline.start, bytes)),
+    })),
+    charts: packed.charts,
+    causes: packed.causes,
+  };
+}
+
+async function inflated(base64: string): Promise<Uint8Array> {
+  const text = atob(base64);
+  const bytes = Uint8Array.from(text, (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function unpacked(lane: PackedLane, zero: number, bytes: Uint8Array): Lane {
+  const count = lane.slices;
+  let at = lane.offset;
+  function number(): number {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = bytes[at++];
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  }
+  const start = new Float64Array(count);
+  const end = new Float64Array(count);
+  const name = new Uint32Array(count);
+  let time = zero;
+  for (let i = 0; i < count; i++) start[i] = time += number();
+  for (let i = 0; i < count; i++) end[i] = start[i] + number();
+  for (let i = 0; i < count; i++) name[i] = number();
+  const depth = bytes.slice(at, at + count);
+  const covered = bytes.slice(at + count, at + count + lane.covered);
+  return { title: lane.title, kind: lane.kind, count: lane.count, start, end, name, depth, covered };
+}
