@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from whyidle.model.finding import GROUPS
 from whyidle.render.bars import MEANINGS
-from whyidle.render.palette import BUSY, COLORS, DARK, GROUP_OF, LIGHT, OTHER, slug, terminal
+from whyidle.render.palette import BUSY, COLORS, DARK, GROUP_OF, LIGHT, OTHER, slug, style, styles
 
 Vector = NDArray[np.float64]
 
@@ -137,9 +137,15 @@ def test_busy_is_calmer_than_what_is_often_idle_and_the_unknown_is_grey() -> Non
 def test_every_group_has_a_colour_and_every_cause_a_group() -> None:
     assert list(COLORS) == list(GROUPS) == list(MEANINGS)
     assert set(GROUP_OF) == {cause for causes in GROUPS.values() for cause in causes}
-    assert terminal("waiting for data") == COLORS["waiting for data"].terminal
-    assert terminal("other") == terminal("a cause of tomorrow") == OTHER.terminal
     assert len({slug(label) for label in GROUPS}) == len(GROUPS)
+
+
+def test_a_terminal_has_the_colours_of_the_page_where_it_can_show_them() -> None:
+    ours, theirs = styles("truecolor"), styles("standard")
+    assert ours[style("waiting for data")] == COLORS["waiting for data"].terminal
+    assert ours[style("other")] == ours[style("a cause of tomorrow")] == OTHER.terminal
+    assert {theirs[style(label)] for label in GROUPS} == {"red"}
+    assert theirs["busy"] == "green"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import typer
 
 from whyidle.cli import PIPE_CLOSED
 from whyidle.errors import WhyIdleError
-from whyidle.render.base import Look
+from whyidle.render.base import Colors, Look
 
 _DRAWN_WITH = "█▏·\N{EN DASH}→…µ"
 
@@ -119,7 +119,15 @@ def look_of(stream: TextIO, color: bool, everything: bool) -> Look:
         unicode=unicode,
         everything=everything,
         spaced=terminal,
+        colors=_colors(),
     )
+
+
+def _colors() -> Colors:
+    """Return how many colors the terminal says that it has: COLORTERM, and the end of the name in TERM."""
+    if os.environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"} or "WT_SESSION" in os.environ:
+        return "truecolor"
+    return "256" if os.environ.get("TERM", "").lower().endswith("256color") else "standard"
 
 
 def _width(stream: TextIO) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from whyidle.model.finding import GROUPS
+from whyidle.render.base import Colors
 
 LIGHT, DARK = "#ffffff", "#14171c"  # the grounds of the page
 
@@ -49,9 +50,16 @@ COLORS: Final[Mapping[str, Color]] = {
 GROUP_OF: Final[Mapping[str, str]] = {cause: label for label, causes in GROUPS.items() for cause in causes}
 
 
-def terminal(label: str) -> str:
-    """Return the colour of a bar in a terminal, by its label; what is no group of causes is grey."""
-    return COLORS.get(label, OTHER).terminal
+def style(label: str) -> str:
+    """Return the name of the style that a bar has in a terminal, by its label; what is no group of causes is grey."""
+    return f"idle.{slug(label)}" if label in COLORS else "idle.other"
+
+
+def styles(colors: Colors) -> dict[str, str]:
+    """Return what those names mean: our colours, or what stands for them where a terminal has its own 16."""
+    if colors == "standard":
+        return {"busy": "green", "idle.other": "red"} | {style(label): "red" for label in COLORS}
+    return {"busy": BUSY.terminal, "idle.other": OTHER.terminal} | {style(n): c.terminal for n, c in COLORS.items()}
 
 
 def slug(label: str) -> str:

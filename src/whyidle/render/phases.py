@@ -10,6 +10,7 @@ from rich.text import Text
 from whyidle.model.finding import Summary
 from whyidle.render.bars import Bar, bar_line
 from whyidle.render.lines import LABEL, hang
+from whyidle.render.palette import style
 from whyidle.render.words import percent, percents
 
 # In the order of a step.
@@ -26,7 +27,15 @@ LABELS: Final[Mapping[str, str]] = {
     "gc": "garbage collection",
     "other": "other",
 }
-WAITS: Final = {"data", "start", "environment", "save", "evaluation", "gc"}
+# Those in which the host does not drive the GPU, each with the group of causes whose colour it has.
+WAITS: Final[Mapping[str, str]] = {
+    "data": "waiting for data",
+    "start": "waiting for data",
+    "environment": "waiting for data",
+    "save": "checkpoint",
+    "evaluation": "evaluation",
+    "gc": "garbage collection",
+}
 SMALLEST: Final = 0.005  # of the time: what is smaller is part of "other"
 NAMED: Final = 0.01  # of the time, in a line
 
@@ -42,9 +51,10 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
         yield from hang(Text("  host    "), Text(" · ".join(f"{bar.label} {bar.percent}%" for bar in ranked)), width)
     else:
         length = min(width - LABEL - 8, 50)
-        waits = {LABELS[name] for name in WAITS}
+        cause = {LABELS[name]: group for name, group in WAITS.items()}
         for index, bar in enumerate(shown):
-            yield bar_line("" if index else "step", bar, length, "red" if bar.label in waits else "green")
+            look = style(cause[bar.label]) if bar.label in cause else "busy"
+            yield bar_line("" if index else "step", bar, length, look)
     if summary.on_gpu:
         yield from _of_these(summary, width)
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from rich.console import Console
 from rich.text import Text
+from rich.theme import Theme
 
 from whyidle.model.finding import DeviceBusy, Report, Summary
 from whyidle.render.bars import Bar, bar_line, bars
@@ -16,6 +17,7 @@ from whyidle.render.base import Look, Renderer
 from whyidle.render.detail import details
 from whyidle.render.lines import LABEL, columns, hang
 from whyidle.render.notes import notes
+from whyidle.render.palette import style, styles
 from whyidle.render.passages import Room, compact, finding_lines
 from whyidle.render.phases import phases
 from whyidle.render.source import source_lines
@@ -62,7 +64,8 @@ def write(lines: Iterable[Text], look: Look) -> str:
     console = Console(
         file=stream,
         width=look.width,
-        color_system="standard" if look.color else None,
+        color_system=look.colors if look.color else None,
+        theme=Theme(styles(look.colors)),
         force_terminal=look.color,
         force_jupyter=False,  # else a notebook shows the report itself, besides what we return
         no_color=not look.color,
@@ -164,9 +167,9 @@ def _picture(summary: Summary, width: int) -> Iterator[Text]:
     length = min(width - LABEL - 8, 50)
     shown = bars(idle, summary.idle_by_cause)
     yield Text()
-    yield bar_line("busy", Bar("", 1 - idle, 100 - sum(bar.percent for bar in shown)), length, "green")
+    yield bar_line("busy", Bar("", 1 - idle, 100 - sum(bar.percent for bar in shown)), length, "busy")
     for index, bar in enumerate(shown):
-        yield bar_line("" if index else "idle", bar, length, "red")
+        yield bar_line("" if index else "idle", bar, length, style(bar.label))
 
 
 def _ranks(summary: Summary, width: int) -> Iterator[Text]:
