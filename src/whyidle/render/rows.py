@@ -36,24 +36,28 @@ class Row:
 class Table:
     """Rows under one head; the first column is what they are about."""
 
-    title: str  # of the first column: "kernels by GPU time"
-    columns: tuple[str, ...]  # titles of the others
+    title: str  # "kernels by GPU time"
+    columns: tuple[str, ...]  # titles of all but the first
     rows: tuple[Row, ...]
+    of: str  # what a row is about, where the title stands elsewhere: "kernel"
+    bar: int = -1  # the cell that a row's share is of
 
 
 def tables(detail: Detail) -> Iterator[Table]:
     """Yield the tables that there is something for, the ones that say most first."""
     made = (
         _curves(detail.curves),
-        _top("kernels by GPU time", "of GPU time", detail.kernels, kernel_name),
-        _top("operators by their own time", "of operators", detail.operators, clean),
+        _top("kernels by GPU time", "of GPU time", "kernel", detail.kernels, kernel_name),
+        _top("operators by their own time", "of operators", "operator", detail.operators, clean),
         Table(
             "operators of known sizes",
             ("calls", "GPU time", "FLOP", "bytes", "of limit", "limit"),
             tuple(map(_roofline, detail.rooflines)),
+            "operator",
+            5,
         ),
-        Table("copies", ("count", "bytes", "time", "rate", "of window"), tuple(map(_copies, detail.copies))),
-        Table("kernels that take", ("count", "time"), tuple(_buckets(detail.kernel_sizes))),
+        Table("copies", ("count", "bytes", "time", "rate", "of window"), tuple(map(_copies, detail.copies)), "kind"),
+        Table("kernels that take", ("count", "time"), tuple(_buckets(detail.kernel_sizes)), "length"),
     )
     yield from (table for table in made if table.rows)
 
@@ -121,10 +125,10 @@ def _curves(curves: Sequence[CurvePicture]) -> Table:
     )
     columns = ("samples", "busy", *(title for title, _ in shown.values()))
     made = (Row(cells, curve.busy_share) for cells, curve in zip(rows, curves, strict=True))
-    return Table("GPUs of the curve, means", columns, tuple(made))
+    return Table("GPUs of the curve, means", columns, tuple(made), "GPU", 2)
 
 
-def _top(title: str, of: str, items: Sequence[TopItem], short: Callable[[str], str]) -> Table:
+def _top(title: str, share: str, of: str, items: Sequence[TopItem], short: Callable[[str], str]) -> Table:
     rows = (
         Row(
             (short(item.name), f"{item.calls:,}", duration(item.total_s), percent(item.share)),
@@ -133,7 +137,7 @@ def _top(title: str, of: str, items: Sequence[TopItem], short: Callable[[str], s
         )
         for item in items
     )
-    return Table(title, ("calls", "time", of), tuple(rows))
+    return Table(title, ("calls", "time", share), tuple(rows), of)
 
 
 def _copies(copies: Copies) -> Row:

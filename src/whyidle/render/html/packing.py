@@ -19,15 +19,18 @@ from numpy.typing import NDArray
 
 from whyidle.model.finding import CAUSES
 from whyidle.model.picture import Chart, Lane, Line, Picture, Timeline
+from whyidle.render.html.names import ALL, fitted
 from whyidle.render.palette import GROUP_OF, slug
 
-LONGEST = 300  # characters of a name that a page shows
+# What could end the element, or is no line break in JSON but one in a script. Within JSON these stand in texts only.
+_ESCAPED = "<>&\u2028\u2029"
 
 
 def packed(picture: Picture) -> str:
     """Return a picture as JSON."""
     block = bytearray()
-    timelines = [_timeline(timeline, block) for timeline in picture.timelines]
+    room = ALL // max(len(picture.timelines), 1)
+    timelines = [_timeline(timeline, block, room) for timeline in picture.timelines]
     return json.dumps(
         {
             "timelines": timelines,
@@ -36,14 +39,16 @@ def packed(picture: Picture) -> str:
             "bytes": base64.b64encode(zlib.compress(bytes(block), 6)).decode(),
         },
         separators=(",", ":"),
+        ensure_ascii=False,  # a name of another alphabet would take three times the room
         allow_nan=False,
     )
 
 
 def in_script(text: str) -> Markup:
     """Return JSON that cannot end the element that it stands in, whatever names it holds."""
-    escaped = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return Markup(escaped.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704
+    for char in _ESCAPED:
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text.encode("utf-8", "replace").decode("utf-8"))  # noqa: S704
 
 
 def varints(values: NDArray[np.int64]) -> bytes:
@@ -62,7 +67,7 @@ def varints(values: NDArray[np.int64]) -> bytes:
     return out.tobytes()
 
 
-def _timeline(timeline: Timeline, block: bytearray) -> dict[str, object]:
+def _timeline(timeline: Timeline, block: bytearray, room: int) -> dict[str, object]:
     used = np.unique(np.concatenate([np.zeros(0, np.int32), *(lane.name for lane in timeline.lanes)]))
     return {
         "title": timeline.title,
@@ -70,7 +75,7 @@ def _timeline(timeline: Timeline, block: bytearray) -> dict[str, object]:
         "rank": timeline.rank,
         "start": timeline.start,
         "end": timeline.end,
-        "names": [timeline.names[code][:LONGEST] for code in used],
+        "names": fitted([timeline.names[code] for code in used], room=room),
         "lanes": [_lane(lane, timeline.start, used, block) for lane in timeline.lanes],
         "note": timeline.note,
     }

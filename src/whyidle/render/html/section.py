@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from whyidle.render import words
 from whyidle.render.palette import slug
@@ -28,17 +29,31 @@ def environment() -> Environment:
         loader=PackageLoader("whyidle.render.html"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_legible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters |= {
         "clean": words.clean,
+        "middle": words.middle,
+        "coded": coded,
         "duration": words.duration,
         "percent": words.percent,
         "money": words.money,
         "slug": slug,
     }
     return made
+
+
+def coded(text: str) -> Markup:
+    """Return a sentence in which what stands in backticks is code."""
+    parts = re.split(r"`([^`]+)`", words.clean(text))
+    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
+
+
+def _legible(value: object) -> object:
+    """Return what a template is about to write without characters that nobody sees, and that turn text around."""
+    return words.legible(value) if type(value) is str else value
 
 
 def filled(template: str, **values: object) -> Markup:
