@@ -21,6 +21,7 @@ from whyidle.model.finding import CAUSES
 from whyidle.model.picture import Chart, Lane, Line, Picture, Timeline
 from whyidle.render.html.names import ALL, fitted
 from whyidle.render.palette import GROUP_OF, slug
+from whyidle.render.words import clean
 
 # What could end the element, or is no line break in JSON but one in a script. Within JSON these stand in texts only.
 _ESCAPED = "<>&\u2028\u2029"
@@ -70,14 +71,14 @@ def varints(values: NDArray[np.int64]) -> bytes:
 def _timeline(timeline: Timeline, block: bytearray, room: int) -> dict[str, object]:
     used = np.unique(np.concatenate([np.zeros(0, np.int32), *(lane.name for lane in timeline.lanes)]))
     return {
-        "title": timeline.title,
-        "file": timeline.file,
+        "title": clean(timeline.title),
+        "file": clean(timeline.file),
         "rank": timeline.rank,
         "start": timeline.start,
         "end": timeline.end,
         "names": fitted([timeline.names[code] for code in used], room=room),
         "lanes": [_lane(lane, timeline.start, used, block) for lane in timeline.lanes],
-        "note": timeline.note,
+        "note": clean(timeline.note),
     }
 
 
@@ -88,28 +89,28 @@ def _lane(lane: Lane, zero: int, used: NDArray[np.int32], block: bytearray) -> d
     block += varints(np.searchsorted(used, lane.name))
     block += lane.depth.astype(np.uint8).tobytes()
     block += np.round(lane.covered.clip(0, 1) * 255).astype(np.uint8).tobytes()
-    shown = {"title": lane.title, "kind": lane.kind, "count": lane.count}
+    shown = {"title": clean(lane.title), "kind": lane.kind, "count": lane.count}
     return shown | {"offset": offset, "slices": len(lane), "covered": len(lane.covered)}
 
 
 def _chart(chart: Chart) -> dict[str, object]:
     return {
-        "title": chart.title,
-        "unit": chart.unit,
+        "title": clean(chart.title),
+        "unit": clean(chart.unit),
         "axis": chart.axis,
         "x": list(_numbers(chart.x)),
         "lines": [_line(line) for line in chart.lines],
-        "marks": [{"kind": m.kind, "label": m.label, "start": m.start, "end": m.end} for m in chart.marks],
-        "group": chart.group,
-        "clock": chart.clock,
-        "note": chart.note,
+        "marks": [{"kind": m.kind, "label": clean(m.label), "start": m.start, "end": m.end} for m in chart.marks],
+        "group": clean(chart.group),
+        "clock": clean(chart.clock),
+        "note": clean(chart.note),
         "upper": chart.upper,
     }
 
 
 def _line(line: Line) -> dict[str, object]:
     bounds = {"low": line.low, "high": line.high}
-    return {"label": line.label, "y": list(_numbers(line.y))} | {
+    return {"label": clean(line.label), "y": list(_numbers(line.y))} | {
         name: None if values is None else list(_numbers(values)) for name, values in bounds.items()
     }
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from whyidle.render import words
 from whyidle.render.palette import slug
@@ -36,7 +35,7 @@ def environment() -> Environment:
     made.filters |= {
         "clean": words.clean,
         "middle": words.middle,
-        "coded": coded,
+        "code": code,
         "duration": words.duration,
         "percent": words.percent,
         "money": words.money,
@@ -45,10 +44,14 @@ def environment() -> Environment:
     return made
 
 
-def coded(text: str) -> Markup:
-    """Return a sentence in which what stands in backticks is code."""
-    parts = re.split(r"`([^`]+)`", words.clean(text))
-    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
+def code(text: str) -> Markup:
+    """Return a sentence in which what stands between backticks is code."""
+    parts = words.clean(text).split("`")
+    if len(parts) % 2 == 0:  # one stands alone
+        return Markup("{}").format(words.clean(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts)
+    )
 
 
 def _legible(value: object) -> object:
