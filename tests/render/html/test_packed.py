@@ -38,9 +38,16 @@ def read(data: bytes, count: int) -> tuple[list[int], bytes]:
     return found, data[at:]
 
 
-def unpacked(drawn: Any) -> list[tuple[list[int], ...]]:
+def inflated(text: str) -> tuple[bytes, Any]:
+    """Return the bytes of lanes, and the JSON behind them."""
+    told = json.loads(text)
+    block = zlib.decompress(base64.b64decode(told["bytes"]))
+    return block[: told["head"]], json.loads(block[told["head"] :])
+
+
+def unpacked(block: bytes, drawn: Any) -> list[tuple[list[int], ...]]:
     """Return start, end, name and depth of each lane of the first timeline."""
-    block, lanes = zlib.decompress(base64.b64decode(drawn["bytes"])), []
+    lanes = []
     told = drawn["timelines"][0]
     for lane in told["lanes"]:
         rest, count = block[lane["offset"] :], lane["slices"]
@@ -66,9 +73,10 @@ def test_slices_come_through(slices: list[tuple[int, int, int, int]]) -> None:
     depth = np.array([one[3] for one in slices], np.uint8)
     lane = Lane("stream 7", "stream", start, end, name, depth, len(slices), np.zeros(0, np.float32))
     names = tuple(f"kernel {number}" for number in range(10))
-    drawn = json.loads(packed(Picture((Timeline("rank 0", "t.json", 0, 7, 2**42, names, (lane, lane)),))))
+    timeline = Timeline("rank 0", "t.json", 0, 7, 2**42, names, (lane, lane))
+    block, drawn = inflated(packed(Picture((timeline,))))
     told = drawn["timelines"][0]["names"]
-    for found in unpacked(drawn):
+    for found in unpacked(block, drawn):
         assert found[0] == start.tolist()
         assert found[1] == end.tolist()
         assert [told[code] for code in found[2]] == [names[code] for code in name]
