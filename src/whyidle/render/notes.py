@@ -181,11 +181,11 @@ def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
     for warning in (*shown, *([f"{rest:,} more: --all"] if rest else [])):
         text = clean(warning)
         if not everything:
-            text = _by_name(text, report)
+            text = by_name(text, report)
         yield from hang(Text("  warning: ", style="bold yellow"), Text(text), width)
 
 
-def _by_name(text: str, report: Report) -> str:
+def by_name(text: str, report: Report) -> str:
     """Return a warning in which files are called by their names; where they lie was typed a moment ago."""
     paths = {clean(path) for path in (*(f.path for f in report.run.evidence), *(f.path for f in report.run.ignored))}
     for path in sorted(paths, key=len, reverse=True):

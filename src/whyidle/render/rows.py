@@ -41,6 +41,13 @@ class Table:
     rows: tuple[Row, ...]
     of: str  # what a row is about, where the title stands elsewhere: "kernel"
     bar: int = -1  # the cell that a row's share is of
+    of_whole: bool = False  # whether a full bar is 100%; else it is the largest share
+    heading: str = ""  # the title, where rows do not end its sentence: "kernels by length"
+
+    def length(self, row: Row) -> float:
+        """Return how long the bar of a row is, 0-1."""
+        whole = 1.0 if self.of_whole else max((other.share or 0.0 for other in self.rows), default=0.0)
+        return min(max((row.share or 0.0) / whole, 0.0), 1.0) if whole > 0 else 0.0
 
 
 def tables(detail: Detail) -> Iterator[Table]:
@@ -54,10 +61,23 @@ def tables(detail: Detail) -> Iterator[Table]:
             ("calls", "GPU time", "FLOP", "bytes", "of limit", "limit"),
             tuple(map(_roofline, detail.rooflines)),
             "operator",
-            5,
+            bar=5,
+            of_whole=True,
         ),
-        Table("copies", ("count", "bytes", "time", "rate", "of window"), tuple(map(_copies, detail.copies)), "kind"),
-        Table("kernels that take", ("count", "time"), tuple(_buckets(detail.kernel_sizes)), "length"),
+        Table(
+            "copies",
+            ("count", "bytes", "time", "rate", "of window"),
+            tuple(map(_copies, detail.copies)),
+            "kind",
+            of_whole=True,
+        ),
+        Table(
+            "kernels that take",
+            ("count", "time"),
+            tuple(_buckets(detail.kernel_sizes)),
+            "length",
+            heading="kernels by length",
+        ),
     )
     yield from (table for table in made if table.rows)
 
@@ -125,7 +145,7 @@ def _curves(curves: Sequence[CurvePicture]) -> Table:
     )
     columns = ("samples", "busy", *(title for title, _ in shown.values()))
     made = (Row(cells, curve.busy_share) for cells, curve in zip(rows, curves, strict=True))
-    return Table("GPUs of the curve, means", columns, tuple(made), "GPU", 2)
+    return Table("GPUs of the curve, means", columns, tuple(made), "GPU", bar=2, of_whole=True)
 
 
 def _top(title: str, share: str, of: str, items: Sequence[TopItem], short: Callable[[str], str]) -> Table:

@@ -15,7 +15,7 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable("table").disable(["link", "image", "autolink"])
 
 
-def prose(text: str, heading: int = 4) -> Markup:
+def prose(text: str, heading: int = 3) -> Markup:
     """Return Markdown as HTML, whose headings begin at this level; a link is its text."""
     plain = re.sub(r"\[([^\]]+)\]\([^)\s]+\)", r"\1", text)
     tokens = _parser().parse(plain)

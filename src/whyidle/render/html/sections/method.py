@@ -63,11 +63,11 @@ def _note(problem: Problem, numbers: Sequence[int]) -> Note:
     return Note(
         problem.id,
         summary(problem.first),
-        prose(about),
+        prose(about.partition("\n\n")[2]),  # what comes before is the summary
         prose(ignore),
         [(fix, EFFORT[fix.effort]) for fix in changes(problem.first)],
         [(name.replace("_", " "), value) for name, value in numbered.items() if isinstance(value, Threshold)],
-        [(check.name, summary(check), prose(_how(sections(check)), 5)) for check in problem.beside],
+        [(check.name, summary(check), prose(_how(sections(check)), 4)) for check in problem.beside],
         numbers,
     )
 
