@@ -188,7 +188,7 @@ def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
 def by_name(text: str, report: Report) -> str:
     """Return a warning in which files are called by their names; where they lie was typed a moment ago."""
     paths = {clean(path) for path in (*(f.path for f in report.run.evidence), *(f.path for f in report.run.ignored))}
-    for path in sorted(paths, key=len, reverse=True):
+    for path in sorted((path for path in paths if path in text), key=len, reverse=True):
         text = re.sub(rf"(?<!\S){re.escape(path)}(?=[:,;.\s]|$)", lambda _, path=path: basename(path), text)  # type: ignore[misc]
     return text
 

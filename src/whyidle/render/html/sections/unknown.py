@@ -34,9 +34,7 @@ def section(report: Report) -> Section | None:
         way = Way(how, tuple((rule, about.get(rule, "")) for rule in rules))
         by_command.setdefault("\n".join(commands(how)), []).append(way)
     groups = sorted(by_command.items(), key=lambda group: -_count(group[1]))
-    return Section(
-        "unknown", "Not judged", filled("unknown", groups=groups, count=_count(sum(by_command.values(), [])))
-    )
+    return Section("unknown", "Not judged", filled("unknown", groups=groups, count=len(report.unknown)))
 
 
 def commands(how: str) -> tuple[str, ...]:
