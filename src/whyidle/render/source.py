@@ -77,7 +77,7 @@ def _headline(report: Report, width: int) -> Iterator[Text]:
     """Yield the answer, and what was read."""
     style = "bold" if report.findings else "bold green"
     answer = Text(clean(report.summary.verdict), style=style if report.judged else "bold red")
-    facts = Text(_facts(report), style="dim")
+    facts = Text(facts_of(report), style="dim")
     room = width - 4 - cell_len(answer.plain) - cell_len(facts.plain)
     if room >= 2:
         yield Text.assemble("  ", answer, " " * room, facts)
@@ -86,7 +86,8 @@ def _headline(report: Report, width: int) -> Iterator[Text]:
         yield from hang(Text("  "), facts, width)
 
 
-def _facts(report: Report) -> str:
+def facts_of(report: Report) -> str:
+    """Return how much source was read: "12 files · 3,204 lines"."""
     source = report.summary.source
     if source is None:
         return ""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.render.html.markup import Page
 from tests.render.html.reports import finding, full, picture, retold
 from whyidle.model.detail import Detail, TopItem
-from whyidle.model.finding import Report, RunInfo, Summary
+from whyidle.model.finding import Report, RunInfo, SourceSummary, Summary
 from whyidle.render import render
 
 # Pieces of which an attack is made. `zzz` and `qqq` are no words of ours.
@@ -30,7 +30,8 @@ SHAPES: dict[str, Callable[[str], Report]] = {
 
 
 def linted() -> Report:
-    return replace(full(), findings=(finding(evidence="source", seen=""),), detail=Detail(), picture=None)
+    told = replace(full().summary, source=SourceSummary(12, 3204))
+    return replace(full(), summary=told, findings=(finding(evidence="source", seen=""),), picture=None)
 
 
 def page_of(report: Report) -> tuple[str, Page]:
