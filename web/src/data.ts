@@ -70,13 +70,13 @@ interface Packed {
   timelines: (Omit<Timeline, "lanes"> & { lanes: PackedLane[] })[];
   charts: Chart[];
   causes: Record<string, string>;
-  bytes: string;
 }
 
 /** Read what stands in the page. */
 export async function read(): Promise<Drawn> {
-  const packed = JSON.parse(document.getElementById("whyidle-drawn")!.textContent!) as Packed;
-  const bytes = packed.timelines.length ? await inflated(packed.bytes) : new Uint8Array();
+  const block = JSON.parse(document.getElementById("whyidle-drawn")!.textContent!) as { head: number; bytes: string };
+  const bytes = await inflated(block.bytes);
+  const packed = JSON.parse(new TextDecoder().decode(bytes.subarray(block.head))) as Packed;
   return {
     timelines: packed.timelines.map((timeline) => ({
       ...timeline,

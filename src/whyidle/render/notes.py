@@ -10,6 +10,7 @@ from rich.text import Text
 
 from whyidle.cost import YOURS
 from whyidle.model.finding import WATCH, Cost, Prediction, Report
+from whyidle.render.caveats import warnings, ways
 from whyidle.render.cleared import cleared
 from whyidle.render.lines import hang
 from whyidle.render.words import basename, clean, duration, money, plural, unit_price
@@ -145,10 +146,7 @@ def _not_judged(report: Report, width: int) -> Iterator[Text]:
 
 def _how_to_judge(report: Report, width: int) -> Iterator[Text]:
     """Yield every rule that could not be asked, by how to get its evidence: most rules first."""
-    by_how: dict[str, list[str]] = {}
-    for unknown in report.unknown:
-        by_how.setdefault(clean(unknown.how), []).append(unknown.rule)
-    for how, rules in sorted(by_how.items(), key=lambda item: -len(item[1])):
+    for how, rules in ways(report):
         yield from hang(Text("  not judged: ", style="bold"), Text(f"{', '.join(rules)}. To judge: {how}."), width)
 
 
@@ -177,25 +175,20 @@ def _other_files(report: Report, width: int, everything: bool) -> Iterator[Text]
 
 def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
     """Yield the warnings that the verdict and the cost do not say already."""
-    warnings = [
-        warning
-        for warning in report.warnings
-        if warning.rstrip(".") not in report.summary.verdict
-        and not (warning.startswith("no cost: ") and report.judged and report.summary.gpu_idle_share is not None)
-    ]
-    shown = warnings if everything else warnings[:_MOST_WARNINGS]
-    rest = len(warnings) - len(shown)
+    told = warnings(report)
+    shown = told if everything else told[:_MOST_WARNINGS]
+    rest = len(told) - len(shown)
     for warning in (*shown, *([f"{rest:,} more: --all"] if rest else [])):
         text = clean(warning)
         if not everything:
-            text = _by_name(text, report)
+            text = by_name(text, report)
         yield from hang(Text("  warning: ", style="bold yellow"), Text(text), width)
 
 
-def _by_name(text: str, report: Report) -> str:
+def by_name(text: str, report: Report) -> str:
     """Return a warning in which files are called by their names; where they lie was typed a moment ago."""
     paths = {clean(path) for path in (*(f.path for f in report.run.evidence), *(f.path for f in report.run.ignored))}
-    for path in sorted(paths, key=len, reverse=True):
+    for path in sorted((path for path in paths if path in text), key=len, reverse=True):
         text = re.sub(rf"(?<!\S){re.escape(path)}(?=[:,;.\s]|$)", lambda _, path=path: basename(path), text)  # type: ignore[misc]
     return text
 

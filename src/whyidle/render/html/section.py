@@ -28,17 +28,35 @@ def environment() -> Environment:
         loader=PackageLoader("whyidle.render.html"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_legible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters |= {
         "clean": words.clean,
+        "middle": words.middle,
+        "code": code,
         "duration": words.duration,
         "percent": words.percent,
         "money": words.money,
         "slug": slug,
     }
     return made
+
+
+def code(text: str) -> Markup:
+    """Return a sentence in which what stands between backticks is code."""
+    parts = words.clean(text).split("`")
+    if len(parts) % 2 == 0:  # one stands alone
+        return Markup("{}").format(words.clean(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts)
+    )
+
+
+def _legible(value: object) -> object:
+    """Return what a template is about to write without characters that nobody sees, and that turn text around."""
+    return words.legible(value) if type(value) is str else value
 
 
 def filled(template: str, **values: object) -> Markup:
