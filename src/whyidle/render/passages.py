@@ -46,7 +46,7 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
     yield from _worth(finding, report, width, room)
     told = priced(finding, report.prediction)
     shown = finding.fixes if room.others else finding.fixes[:1] if told is None else (told,)
-    for index, fix in enumerate(() if _told_below(finding, report) else shown):
+    for index, fix in enumerate(() if measured_next(finding, report) else shown):
         yield from _change("or" if index else "change", fix, width, room if index and room.brief else Room())
         if not room.brief and fix.predicted is not None and fix is not priced(finding, report.prediction):
             yield from hang(_label("worth"), Text(worth(fix.predicted, report)), width)
@@ -85,7 +85,7 @@ def _several(names: Sequence[str], kept: int) -> str:
     return ", ".join(names[:kept]) + (f" and {more} more" if more else "")
 
 
-def _told_below(finding: Finding, report: Report) -> bool:
+def measured_next(finding: Finding, report: Report) -> bool:
     """Say whether what to do is the next measurement, which the notes name once for all findings."""
     return report.run.only_curves and all(fix.change.startswith(WATCH) for fix in finding.fixes)
 
@@ -108,7 +108,7 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
         label, lost = "worth", faster(fix.predicted, doubt=False) + alone
     else:
         label = "lost" if lost else "change"
-    told = None if _told_below(finding, report) else fix or next(iter(finding.fixes), None)
+    told = None if measured_next(finding, report) else fix or next(iter(finding.fixes), None)
     change = (told.change.splitlines() or [told.title])[0] if told else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
     if finding.evidence == "source":  # nobody saw what it costs
@@ -119,11 +119,16 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
 
 def tag(finding: Finding, told: Fix | None = None) -> str:
     """Return what the order rests on besides the loss: the effort of the fix that is told of, and how sure we are."""
-    sure = "sure" if finding.confidence >= 0.8 else "likely" if finding.confidence >= 0.5 else "unsure"
+    sure = certainty(finding)
     if finding.rule.startswith("curve."):  # to measure is no change of the job
         return sure
     best = told or max(finding.fixes, key=lambda fix: fix.applies / EFFORT_COST[fix.effort], default=None)
     return sure if best is None else f"{EFFORT[best.effort]} · {sure}"
+
+
+def certainty(finding: Finding) -> str:
+    """Return how sure we are that this is the cause, in a word."""
+    return "sure" if finding.confidence >= 0.8 else "likely" if finding.confidence >= 0.5 else "unsure"
 
 
 def place(location: Location) -> str:
@@ -202,7 +207,7 @@ def _worth(finding: Finding, report: Report, width: int, room: Room) -> Iterator
         text = worth(fix.predicted, report, " alone" if is_alone(finding, report.prediction) else "")
         text = text if fix is finding.fixes[0] else f"{clean(fix.title)}: {text}"
     elif finding.lost_share:
-        label, text = "lost", _started(finding.lost_share, summary) or _lost(finding, summary)
+        label, text = "lost", lost(finding, summary)
     else:  # nothing is wrong: none.compute_bound
         return
     yield from hang(_label(label), Text(text), width, tail=Text(f"· {tag(finding, fix)}", style="dim"))
@@ -225,9 +230,11 @@ def _started(share: float, summary: Summary) -> str:
     return text + _dollars(share, summary)
 
 
-def _lost(finding: Finding, summary: Summary) -> str:
+def lost(finding: Finding, summary: Summary) -> str:
     """Return the loss as a share and as time: of a step, where the steps fill the window, else of all of it."""
     share = finding.lost_share or 0.0
+    if started := _started(share, summary):
+        return started
     if finding.rule.startswith("curve.") and finding.rule != "curve.data_wait":  # which is of the steps of a log
         return f"{percent(share)} of the curve" + _dollars(share, summary)
     if not summary.steps:

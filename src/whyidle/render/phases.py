@@ -35,7 +35,7 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
     """Yield where the host's time goes: bars, or one line where there is a picture of the GPU already."""
     if not summary.host_shares:
         return
-    shown = _shown(summary.host_shares)
+    shown = host_bars(summary.host_shares)
     yield Text()
     if summary.gpu_idle_share is not None:
         ranked = sorted((bar for bar in shown if bar.share >= NAMED), key=lambda bar: -bar.share)
@@ -64,7 +64,7 @@ def _of_these(summary: Summary, width: int) -> Iterator[Text]:
     yield from hang(Text("  "), Text(text, style="dim"), width)
 
 
-def _shown(shares: Mapping[str, float]) -> list[Bar]:
+def host_bars(shares: Mapping[str, float]) -> list[Bar]:
     """Return the bars in order of a step; small ones are part of "other". They add up to 100%."""
     kept = {name: share for name, share in shares.items() if share >= SMALLEST and name != "other"}
     kept["other"] = max(1.0 - sum(kept.values()), 0.0)

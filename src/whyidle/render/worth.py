@@ -6,6 +6,7 @@ Savings of single fixes are never added: they share time. What several bring is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.text import Text
 
@@ -46,7 +47,8 @@ def worth(predicted: Predicted, report: Report, alone: str = "") -> str:
         stays = f": the step stays at {duration(before[0])}" if before[0] else ""
         return f"nothing{stays} ({_interval(speedup, 2)})"
     step = steps(before, predicted)
-    return (f"{step}{alone}, " if step else "") + faster(predicted) + dollars(predicted, report)
+    fast = (f"{step}{alone}, " if step else "") + faster(predicted)
+    return "; ".join(filter(None, (fast, dollars(predicted, report))))
 
 
 def now(report: Report) -> tuple[float, float]:
@@ -98,14 +100,14 @@ def _interval(estimate: Estimate, decimals: int) -> str:
 
 
 def dollars(predicted: Predicted, report: Report) -> str:
-    """Return "; $0.87 of each $2.60 GPU-hour", or what all GPUs save per hour where idle time has no price."""
+    """Return "$0.87 of each $2.60 GPU-hour", or what all GPUs save per hour where idle time has no price."""
     saved, cost = predicted.usd_per_hour_saved, report.summary.cost
     if saved is None or saved < 0.005:  # which no cent shows
         return ""
     if cost is None:
-        return f"; {money(saved)} per hour"
+        return f"{money(saved)} per hour"
     each = saved / cost.gpus
-    return f"; {money(each)} of each {money(cost.usd_per_gpu_hour)} GPU-hour" if each >= 0.005 else ""
+    return f"{money(each)} of each {money(cost.usd_per_gpu_hour)} GPU-hour" if each >= 0.005 else ""
 
 
 def limit(applied: Applied, summary: Summary) -> str:
@@ -139,6 +141,39 @@ def is_alone(finding: Finding, prediction: Prediction | None) -> bool:
     return bool(sequence) and finding.rule != sequence[0].rule
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A fix of the order in which to make them, from where the one before it led to where it leads."""
+
+    applied: Applied
+    before: tuple[float, float]  # median and mean step, in s
+    of_mean: bool  # that is told; all of an order alike, so that each begins where the one before it ended
+
+    @property
+    def said(self) -> str:
+        """Return "176 → 117 ms/step"."""
+        predicted = self.applied.predicted
+        share = f"{percent(self.applied.saved_share)} of today's step"
+        return steps(self.before, predicted, of_mean=self.of_mean) or share
+
+
+def ordered(report: Report) -> tuple[Made, ...]:
+    """Return the fixes in the order in which to make them."""
+    made, before = [], now(report)
+    sequence = _sequence(report.prediction)
+    of_mean = any(differs(before, applied.predicted) for applied in sequence)
+    for applied in sequence:
+        made.append(Made(applied, before, of_mean))
+        before = applied.predicted.step_time_s.likely, applied.predicted.step_time_mean_s.likely
+    return tuple(made)
+
+
+def all_made(report: Report) -> Predicted | None:
+    """Return what the job does once all fixes of the order are made."""
+    sequence = _sequence(report.prediction)
+    return (report.prediction and report.prediction.joint) or sequence[-1].predicted if sequence else None
+
+
 def order(report: Report, width: int, most: int | None) -> Iterator[Text]:
     """Yield the order in which to make fixes, each step from where the one before it led, and what all bring.
 
@@ -147,43 +182,44 @@ def order(report: Report, width: int, most: int | None) -> Iterator[Text]:
         width: columns.
         most: fixes to show; None for all of them.
     """
-    prediction = report.prediction
-    if prediction is None or prediction.refused:
-        return
-    sequence = prediction.sequence
-    if not sequence:
-        yield from _nothing(report, width)
-    if len(sequence) < 2:
+    made, together = ordered(report), all_made(report)
+    if text := nothing(report):
+        yield Text()
+        yield from hang(Text("  "), Text(text, style="bold"), width)
+    if len(made) < 2 or together is None:
         return
     yield Text()
-    shown = sequence if most is None else sequence[:most]
-    size = max(len(clean(applied.rule)) for applied in sequence)
-    before = now(report)
-    of_mean = any(differs(before, applied.predicted) for applied in sequence)  # all alike, so that each begins where
-    for index, applied in enumerate(shown):  # the one before it ended
-        head = Text.assemble((f"  {'then' if index else 'first':<7}", "dim"), f"{clean(applied.rule):<{size}}  ")
-        yield from hang(head, Text(steps(before, applied.predicted, of_mean=of_mean) or _saved(applied)), width)
-        before = applied.predicted.step_time_s.likely, applied.predicted.step_time_mean_s.likely
-    if shown and len(sequence) > len(shown):
-        yield Text(f"  and {len(sequence) - len(shown)} more: --all", style="dim")
+    shown = made if most is None else made[:most]
+    size = max(len(clean(one.applied.rule)) for one in made)
+    for index, one in enumerate(shown):
+        head = Text.assemble((f"  {'then' if index else 'first':<7}", "dim"), f"{clean(one.applied.rule):<{size}}  ")
+        yield from hang(head, Text(one.said), width)
+    if shown and len(made) > len(shown):
+        yield Text(f"  and {len(made) - len(shown)} more: --all", style="dim")
     if not shown:
-        yield from hang(Text("  "), Text(", then ".join(clean(applied.rule) for applied in sequence)), width, most=1)
-    together = worth(prediction.joint or sequence[-1].predicted, report)
-    head = Text(f"  {_all(len(sequence))}: ", style="bold")
-    yield from hang(head, Text(f"{together}; then {limit(sequence[-1], report.summary)}"), width)
+        yield from hang(Text("  "), Text(", then ".join(clean(one.applied.rule) for one in made)), width, most=1)
+    head = Text(f"  {all_of(len(made))}: ", style="bold")
+    last = limit(made[-1].applied, report.summary)
+    yield from hang(head, Text(f"{worth(together, report)}; then {last}"), width)
 
 
 def answers(report: Report, width: int) -> Iterator[Text]:
     """Yield what the combinations that somebody asked for bring."""
-    found = {finding.rule for finding in report.findings}
     for asked in report.prediction.asked if report.prediction is not None else ():
-        here = [rule for rule in asked.rules if rule in found]
-        gone = [rule for rule in asked.rules if rule not in found]
         yield Text()
-        if here:
-            yield from _under(f"with {_and(here)}:", _answer(asked, report), width)
-        if gone:
-            yield from _under(f"{_and(gone)}:", GONE, width)
+        for question, answer in answered(asked, report):
+            yield from _under(question, answer, width)
+
+
+def answered(asked: Asked, report: Report) -> Iterator[tuple[str, str]]:
+    """Yield what somebody asked for and what it brings; apart, what of it was not found."""
+    found = {finding.rule for finding in report.findings}
+    here = [rule for rule in asked.rules if rule in found]
+    gone = [rule for rule in asked.rules if rule not in found]
+    if here:
+        yield f"with {_and(here)}:", _answer(asked, report)
+    if gone:
+        yield f"{_and(gone)}:", GONE
 
 
 def _under(question: str, answer: str, width: int) -> Iterator[Text]:
@@ -203,19 +239,17 @@ def _answer(asked: Asked, report: Report) -> str:
     return worth(asked.predicted, report) + (f". {why}" if why else "")
 
 
-def _nothing(report: Report, width: int) -> Iterator[Text]:
-    """Yield that there is nothing to do, where no fix saves anything."""
+def nothing(report: Report) -> str:
+    """Return that there is nothing to do, where fixes were predicted and none saves anything; else nothing."""
+    told = report.prediction
+    if told is None or told.refused or told.sequence:
+        return ""
     idle = report.summary.gpu_idle_share
     replayed = any(fix.predicted for finding in report.findings for fix in finding.fixes)
-    told = all(any(fix.predicted for fix in finding.fixes) for finding in report.grave)
-    if idle is not None and idle < HEALTHY_IDLE and _computes(report.summary) and told:
-        text = f"Do nothing: the GPU is the limit ({percent(idle)} idle)."
-    elif replayed:
-        text = "No fix of these that could be predicted makes the step 1% shorter."
-    else:
-        return
-    yield Text()
-    yield from hang(Text("  "), Text(text, style="bold"), width)
+    every = all(any(fix.predicted for fix in finding.fixes) for finding in report.grave)
+    if idle is not None and idle < HEALTHY_IDLE and _computes(report.summary) and every:
+        return f"Do nothing: the GPU is the limit ({percent(idle)} idle)."
+    return "No fix of these that could be predicted makes the step 1% shorter." if replayed else ""
 
 
 def _computes(summary: Summary) -> bool:
@@ -223,15 +257,11 @@ def _computes(summary: Summary) -> bool:
     return max(summary.collective_exposed_share or 0.0, summary.collective_wait_share or 0.0) < MEDIUM
 
 
-def _saved(applied: Applied) -> str:
-    return f"{percent(applied.saved_share)} of today's step"
-
-
 def _sequence(prediction: Prediction | None) -> tuple[Applied, ...]:
     return () if prediction is None or prediction.refused else prediction.sequence
 
 
-def _all(count: int) -> str:
+def all_of(count: int) -> str:
     return {2: "both", 3: "all three"}.get(count, f"all {count}")
 
 
