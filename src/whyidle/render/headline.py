@@ -79,3 +79,11 @@ def about_the_list(report: Report) -> str:
     if not ordered and (of_idle > (summary.gpu_idle_share or 0.0) + _OVERLAP or (any(busy) and of_idle > 0)):
         says.append("shares overlap: fixing one shrinks others")
     return "; ".join(says)
+
+
+def no_finding(report: Report) -> str:
+    """Return that nothing was found where a job is not healthy all the same; else nothing."""
+    if not report.judged or report.findings or report.healthy:
+        return ""
+    of = "step" if report.summary.steps else "time"
+    return f"No rule that could be asked found a cause worth 2% of the {of}."

@@ -60,7 +60,7 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
         several = len(report.summary.devices) > 1
         first = finding.locations[0]
         first = first if len({device.node for device in report.summary.devices}) > 1 else _without_host(first)
-        where = place(first) if one is None or first.line is not None else _time_and_name(first, several)
+        where = place(first) if one is None or first.line is not None else moment(first, several)
         yield from hang(_label(label), Text(where), width, most=one)
     if finding.candidates:
         yield from _candidates(finding, width, one)
@@ -139,10 +139,10 @@ def place(location: Location) -> str:
     name = basename(location.file)
     if location.line is not None:
         return f"{name}:{location.line}" + (f":{location.column}" if location.column is not None else "")
-    return f"{name} {_time_and_name(location, which=True)}".rstrip()
+    return f"{name} {moment(location, which=True)}".rstrip()
 
 
-def _time_and_name(location: Location, which: bool) -> str:
+def moment(location: Location, which: bool) -> str:
     """Return when and in what, and on which device if there are several; or else the file."""
     parts = []
     if location.rank is not None and which:

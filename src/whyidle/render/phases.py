@@ -28,6 +28,9 @@ LABELS: Final[Mapping[str, str]] = {
 }
 WAITS: Final = {"data", "start", "environment", "save", "evaluation", "gc"}
 SMALLEST: Final = 0.005  # of the time: what is smaller is part of "other"
+HOST_TIMES: Final = (
+    "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
+)
 NAMED: Final = 0.01  # of the time, in a line
 
 
@@ -51,6 +54,12 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
 
 def _of_these(summary: Summary, width: int) -> Iterator[Text]:
     """Yield in which of these waits the GPU idles: only there they are a cause, elsewhere the host just blocks."""
+    yield from hang(Text("  GPU idle meanwhile  ", style="dim"), Text(meanwhile(summary)), width)
+    yield from hang(Text("  "), Text(HOST_TIMES, style="dim"), width)
+
+
+def meanwhile(summary: Summary) -> str:
+    """Return in which of the host's waits the GPU idles."""
     lost = summary.lost_shares
     data = sum(share for name, share in lost.items() if name.startswith("data"))
     others = {"checkpoint": lost.get("save", 0.0), "evaluation": lost.get("evaluation", 0.0)}
@@ -58,10 +67,7 @@ def _of_these(summary: Summary, width: int) -> Iterator[Text]:
         parts = [f"waiting for data {percent(data)}"]
     else:
         parts = ["waiting for data not measured: the host may just block there while the GPU works"]
-    text = " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
-    yield from hang(Text("  GPU idle meanwhile  ", style="dim"), Text(text), width)
-    text = "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
-    yield from hang(Text("  "), Text(text, style="dim"), width)
+    return " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
 
 
 def host_bars(shares: Mapping[str, float]) -> list[Bar]:

@@ -12,7 +12,7 @@ from whyidle.model.finding import Report, Summary
 from whyidle.render.bars import Bar, bar_line, bars
 from whyidle.render.base import Look, Renderer
 from whyidle.render.detail import details
-from whyidle.render.headline import about_the_list, device_name, facts_of, sentences
+from whyidle.render.headline import about_the_list, device_name, facts_of, no_finding, sentences
 from whyidle.render.lines import LABEL, columns, hang
 from whyidle.render.notes import notes
 from whyidle.render.passages import Room, compact, finding_lines
@@ -167,12 +167,7 @@ def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
         yield Text(f"     and {plural(len(findings) - len(shown), 'more finding')}: --all", style="dim")
     if len(shown) > 1 and (says := about_the_list(report)):
         yield from hang(Text("  "), Text(says, style="dim"), width)
-    if report.judged and not findings and not report.healthy:
+    if said := no_finding(report):
+        more = " --all shows where the time goes." if report.detail.kernels else ""
         yield Text()
-        yield from hang(Text("  "), Text(_no_finding(report)), width)
-
-
-def _no_finding(report: Report) -> str:
-    of = "step" if report.summary.steps else "time"
-    judged = f"No rule that could be asked found a cause worth 2% of the {of}."
-    return judged + (" --all shows where the time goes." if report.detail.kernels else "")
+        yield from hang(Text("  "), Text(said + more), width)

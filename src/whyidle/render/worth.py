@@ -27,6 +27,7 @@ from whyidle.render.lines import hang
 from whyidle.render.words import change, clean, duration, money, percent, times
 
 DIFFER = 0.02  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
+MONTH = 730  # hours of one that a job runs all through: 24 * 365 / 12
 GONE = "not found in this recording"
 _DASH = "\N{EN DASH}"
 
@@ -49,6 +50,28 @@ def worth(predicted: Predicted, report: Report, alone: str = "") -> str:
     step = steps(before, predicted)
     fast = (f"{step}{alone}, " if step else "") + faster(predicted)
     return "; ".join(filter(None, (fast, dollars(predicted, report))))
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a change is worth in parts, to be set in a page; `said` is all of it in one line."""
+
+    said: str
+    step: str  # "176 → 117 ms/step"; empty where the step is not known
+    speedup: str  # "1.5x (1.4-1.6x)"; empty where there is none
+    money: str  # "$0.87 of each $2.60 GPU-hour"; empty without a price
+    month: str  # what that comes to in a month of running
+
+
+def gain(predicted: Predicted, report: Report) -> Gain:
+    """Return what a change is worth in parts."""
+    said = worth(predicted, report)
+    if round(predicted.speedup.likely, 2) <= 1.0:
+        return Gain(said, "", "", "", "")
+    spent = dollars(predicted, report)
+    usd = predicted.usd_per_hour_saved
+    month = f"{money(usd * MONTH).removesuffix('.00')}" if usd is not None and spent else ""
+    return Gain(said, steps(now(report), predicted), faster(predicted), spent, month)
 
 
 def now(report: Report) -> tuple[float, float]:

@@ -19,6 +19,7 @@ class Section:
     id: str  # its anchor
     title: str  # its heading; "" for the first, which is the verdict
     html: Markup
+    short: str = ""  # what the header calls it; "" as its heading
 
 
 @cache
@@ -32,10 +33,18 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "basename": words.basename,
         "clean": words.clean,
+        "code": code,
+        "decimal": words.decimal,
         "duration": words.duration,
-        "percent": words.percent,
+        "kernel_name": words.kernel_name,
+        "lines": lines,
         "money": words.money,
+        "percent": words.percent,
+        "plural": words.plural,
+        "sentence": sentence,
+        "size": words.size,
         "slug": slug,
     }
     return made
@@ -44,3 +53,24 @@ def environment() -> Environment:
 def filled(template: str, **values: object) -> Markup:
     """Return a template, by its name without ".html", filled with these values."""
     return Markup(environment().get_template(f"{template}.html").render(**values))  # noqa: S704 - it escapes
+
+
+def lines(text: str) -> str:
+    """Return text of several lines, code for instance, without anything hidden in them."""
+    return "\n".join(words.clean(line.replace("\t", "    ")).rstrip() for line in text.splitlines())
+
+
+def code(text: str) -> Markup:
+    """Return a sentence in which what stands between backticks is code."""
+    parts = words.clean(text).split("`")
+    if len(parts) % 2 == 0:  # one stands alone
+        return Markup("{}").format(words.clean(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts)
+    )
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence: a capital first, a full stop last."""
+    said = words.clean(text).strip()
+    return f"{said[:1].upper()}{said[1:]}" + ("" if not said or said[-1] in ".!?:" else ".")

@@ -7,9 +7,12 @@ from typing import Final
 
 from whyidle.model.finding import Report
 from whyidle.render.html.section import Section
-from whyidle.render.html.sections import timeline, verdict
+from whyidle.render.html.sections import findings, fixes, seconds, timeline, verdict
 
 SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     verdict.section,
+    seconds.section,
+    fixes.section,
+    findings.section,
     timeline.section,
 )
