@@ -99,8 +99,7 @@ def _without_host(location: Location) -> Location:
 def compact(number: int, finding: Finding, report: Report, width: int) -> Iterator[Text]:
     """Yield a finding in short: what is wrong in a line, and what is lost and what to change."""
     head = _head(number, finding)
-    message = _COST.sub("", clean(finding.message).rstrip("."))
-    yield Text.assemble(head, shorten(message, width - len(head)))
+    yield Text.assemble(head, shorten(problem(finding), width - len(head)))
     fix = priced(finding, report.prediction)
     lost = percent(finding.lost_share) if finding.lost_share else ""
     if fix is not None and fix.predicted is not None:
@@ -115,6 +114,11 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
         label, text = "source", f"{place(finding.locations[0])} can stall: {clean(finding.seen)}"
     if text:
         yield from hang(_label(label), Text(text, style="dim"), width)
+
+
+def problem(finding: Finding) -> str:
+    """Return what is wrong, without what it costs, where the loss stands beside it."""
+    return _COST.sub("", clean(finding.message).rstrip("."))
 
 
 def tag(finding: Finding, told: Fix | None = None) -> str:

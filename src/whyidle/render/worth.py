@@ -70,7 +70,7 @@ def gain(predicted: Predicted, report: Report) -> Gain:
         return Gain(said, "", "", "", "")
     spent = dollars(predicted, report)
     usd = predicted.usd_per_hour_saved
-    month = f"{money(usd * MONTH).removesuffix('.00')}" if usd is not None and spent else ""
+    month = f"${usd * MONTH:,.0f}" if usd is not None and spent else ""
     return Gain(said, steps(now(report), predicted), faster(predicted), spent, month)
 
 

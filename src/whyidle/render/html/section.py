@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -34,6 +35,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "basename": words.basename,
+        "capital": capital,
         "clean": words.clean,
         "code": code,
         "decimal": words.decimal,
@@ -72,5 +74,12 @@ def code(text: str) -> Markup:
 
 def sentence(text: str) -> str:
     """Return a text as a sentence: a capital first, a full stop last."""
+    said = capital(text)
+    return said + ("" if not said or said[-1] in ".!?:" else ".")
+
+
+def capital(text: str) -> str:
+    """Return a text that begins with a capital, unless it begins with a name from code."""
     said = words.clean(text).strip()
-    return f"{said[:1].upper()}{said[1:]}" + ("" if not said or said[-1] in ".!?:" else ".")
+    first = said.split(" ", 1)[0]
+    return said if re.search(r"[._()=\d]", first.rstrip(".,:")) else f"{said[:1].upper()}{said[1:]}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from whyidle.model.finding import Estimate, Predicted, Report
 from whyidle.render.html.section import Section, filled
 from whyidle.render.notes import rests_on, unpredicted
-from whyidle.render.passages import lost
+from whyidle.render.passages import lost, problem
 from whyidle.render.words import clean, duration, money, percent
 from whyidle.render.worth import Made, all_made, all_of, answered, limit, nothing, now, ordered, worth
 
@@ -111,7 +111,7 @@ def _losses(report: Report) -> list[Loss]:
         Loss(
             number,
             finding.rule,
-            finding.fixes[0].title if finding.fixes else finding.shown,
+            finding.fixes[0].title if finding.fixes else problem(finding),
             lost(finding, report.summary),
             finding.lost_share,
         )

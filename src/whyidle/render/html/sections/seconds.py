@@ -38,14 +38,15 @@ def section(report: Report) -> Section | None:
     """Return the table, and the devices; None where nothing is known of either."""
     summary = report.summary
     parts, devices = parts_of(report), devices_of(summary.devices)
-    if not report.judged or (not parts and not devices):
+    if not report.judged or not (devices or (parts and not report.run.only_curves)):
         return None
     of_gpu = summary.gpu_idle_share is not None or report.run.only_curves
     title = "Where each GPU second goes" if of_gpu else "Where each step goes"
+    title = "How busy each GPU is" if report.run.only_curves else title
     ranked = sorted(devices, key=lambda device: device.busy_share)
     html = filled(
         "seconds",
-        rows=[_row(part, summary) for part in parts],
+        rows=[] if report.run.only_curves else [_row(part, summary) for part in parts],
         devices=devices,
         least=ranked[:ENDS] if len(devices) > FEW else [],
         most=ranked[-ENDS:] if len(devices) > FEW else [],
@@ -56,7 +57,7 @@ def section(report: Report) -> Section | None:
         step=_step(summary),
         hourly=None if summary.cost is None else summary.cost.usd_per_gpu_hour * summary.cost.gpus,
     )
-    return Section("seconds", title, html, "Where it goes")
+    return Section("seconds", title, html, "GPUs" if report.run.only_curves else "Where it goes")
 
 
 def devices_of(devices: tuple[DeviceBusy, ...]) -> list[Device]:
@@ -89,10 +90,11 @@ def _meaning(label: str, of_gpu: bool) -> str:
         return "A kernel, a copy or a memset runs; collectives count, also while they wait for a peer."
     if label == "other":
         return "Causes too small for a line of their own."
-    return MEANINGS.get(label, "")
+    meaning = MEANINGS.get(label, "")  # each goes on from the first, of the thread that launches kernels
+    return f"The launching thread {meaning[3:]}" if meaning.startswith("It ") else meaning
 
 
-def _beside(summary: Summary) -> list[tuple[str, str]]:
+def _beside(summary: Summary) -> list[tuple[str, str, str]]:
     """Return what else was measured of how the GPU is used."""
     shares = (
         ("Model FLOP utilization", summary.mfu),
@@ -101,9 +103,15 @@ def _beside(summary: Summary) -> list[tuple[str, str]]:
         ("Waiting for a peer in collectives", summary.collective_wait_share),
         ("In the loader, the GPU busy or not", summary.data_wait_share),
     )
-    told = [(label, percent(share)) for label, share in shares if share]
-    if summary.mfu and summary.mfu_peak:
-        told[0] = (told[0][0], f"{told[0][1]} of {summary.mfu_peak}")
+    told = [
+        (
+            label,
+            percent(share),
+            f"of {summary.mfu_peak}" if label == "Model FLOP utilization" and summary.mfu_peak else "",
+        )
+        for label, share in shares
+        if share
+    ]
     if summary.launches_per_step:
-        told.append(("Launches per step", f"{summary.launches_per_step:,.0f}"))
+        told.append(("Launches per step", f"{summary.launches_per_step:,.0f}", ""))
     return told

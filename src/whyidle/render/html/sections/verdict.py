@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from whyidle.model.finding import WATCH, Finding, Fix, Report
-from whyidle.render.headline import facts_of, no_finding, sentences
+from whyidle.render.headline import facts_of, no_finding
 from whyidle.render.html.bar import parts_of
 from whyidle.render.html.section import Section, filled
 from whyidle.render.notes import bill_of, joined, unpriced
-from whyidle.render.passages import EFFORT, certainty, lost, measured_next
-from whyidle.render.words import clean
+from whyidle.render.passages import EFFORT, certainty, lost, measured_next, problem
+from whyidle.render.words import clean, percent
 from whyidle.render.worth import Gain, all_made, all_of, gain, is_alone, ordered, priced
+
+LONG = 44  # characters: a longer answer stands in smaller type
+OTHERS = 3  # findings after the first that are named on the first screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class First:
 
 def section(report: Report) -> Section:
     """Return the first screen of the page."""
-    answer, *more = sentences(report.summary.verdict)
+    answer, aside, more = said_in(report.summary.verdict)
     state = "refused" if not report.judged else "healthy" if report.healthy else "found"
     cost = report.summary.cost
     return Section(
@@ -38,13 +42,16 @@ def section(report: Report) -> Section:
             report=report,
             state=state,
             answer=answer,
-            more=" ".join(more),
+            aside=aside,
+            more=more,
+            is_long=len(answer) > LONG,
             facts=facts_of(report),
             parts=parts_of(report),
             first=first_of(report),
             watch=WATCH,
             joined=joined(report),
             together=_together(report),
+            others=_others(report),
             refused=clean(report.prediction.refused) if report.prediction is not None else "",
             bill=bill_of(report, cost, everything=False) if cost is not None else "",
             price=clean(cost.price_source) if cost is not None else "",
@@ -54,6 +61,17 @@ def section(report: Report) -> Section:
             certainty=certainty,
         ),
     )
+
+
+def said_in(verdict: str) -> tuple[str, str, str]:
+    """Return the verdict in three parts: its answer, what stands in brackets at the end of that, all other sentences.
+
+    Joined by spaces they are the verdict; a page sets them in different type.
+    """
+    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z0-9])", clean(verdict), maxsplit=1)
+    brackets = re.fullmatch(r"(.+?) (\([^()]*\)\.?)", first)
+    answer, aside = (brackets[1], brackets[2]) if brackets else (first, "")
+    return answer, aside, " ".join(rest)
 
 
 def first_of(report: Report) -> First | None:
@@ -67,6 +85,18 @@ def first_of(report: Report) -> First | None:
     if measured_next(finding, report):
         fix = None
     return First(finding, fix, brings, said, is_alone(finding, report.prediction))
+
+
+def _others(report: Report) -> list[tuple[int, str, str]]:
+    """Return further findings where no order of fixes names them: number, what is wrong, what is lost."""
+    if len(ordered(report)) > 1:
+        return []
+    told = [
+        (number, problem(finding), percent(finding.lost_share))
+        for number, finding in enumerate(report.findings, start=1)
+        if number > 1 and finding.lost_share
+    ]
+    return told[:OTHERS]
 
 
 def _together(report: Report) -> tuple[str, Gain] | None:
