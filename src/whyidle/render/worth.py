@@ -145,7 +145,7 @@ def limit(applied: Applied, summary: Summary) -> str:
     return f"no other fix found here saves more{left}"
 
 
-def following(finding: Finding, report: Report) -> str:
+def following(finding: Finding, report: Report, *, order_is: str = "below") -> str:
     """Return what comes after a finding's fix, or that others make it needless; empty where the order says it."""
     sequence = _sequence(report.prediction)
     if not sequence or priced(finding, report.prediction) is None:
@@ -154,7 +154,7 @@ def following(finding: Finding, report: Report) -> str:
         return limit(sequence[0], report.summary)
     if finding.rule in {applied.rule for applied in sequence} or sequence[-1].then:
         return ""
-    made = f"{clean(sequence[0].rule)} is fixed" if len(sequence) == 1 else "those in the order below are fixed"
+    made = f"{clean(sequence[0].rule)} is fixed" if len(sequence) == 1 else f"those in the order {order_is} are fixed"
     return f"nothing more to gain once {made}"
 
 

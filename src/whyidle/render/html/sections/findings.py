@@ -75,7 +75,7 @@ def _card(number: int, finding: Finding, report: Report) -> Card:
         changes,
         tuple(_place(location, report) for location in finding.locations[:PLACES]),
         max(len(finding.locations) - PLACES, 0),
-        following(finding, report),
+        following(finding, report, order_is="above"),
         certainty(finding),
     )
 

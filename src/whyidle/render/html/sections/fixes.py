@@ -61,7 +61,7 @@ def section(report: Report) -> Section | None:
         all=all_of(len(made)) if len(made) > 1 else "",
         every=worth(every, report) if every is not None else "",
         then=limit(made[-1].applied, report.summary) if made else "",
-        refused=clean(told.refused) if told is not None else "",
+        refused=clean(told.refused).rstrip(".") if told is not None else "",
         basis=list(rests_on(report, told, everything=True)) if told is not None and rows else [],
         assumed=_assumed(made),
         unpredicted=unpredicted(told) if told is not None and not told.refused else {},

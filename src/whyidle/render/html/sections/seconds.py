@@ -9,7 +9,7 @@ from whyidle.render.bars import MEANINGS
 from whyidle.render.headline import device_name
 from whyidle.render.html.bar import Part, host_parts, parts_of
 from whyidle.render.html.section import Section, filled
-from whyidle.render.phases import meanwhile
+from whyidle.render.phases import HOST_TIMES, meanwhile
 from whyidle.render.words import duration, money, percent
 
 FEW = 16  # devices that are all shown; of more, the least and the most busy
@@ -53,6 +53,7 @@ def section(report: Report) -> Section | None:
         median=ranked[len(ranked) // 2].busy_share if ranked else 0.0,
         host=host_parts(report) if summary.gpu_idle_share is not None else (),
         meanwhile=meanwhile(summary) if summary.on_gpu and summary.host_shares else "",
+        host_times=HOST_TIMES,
         beside=_beside(summary),
         step=_step(summary),
         hourly=None if summary.cost is None else summary.cost.usd_per_gpu_hour * summary.cost.gpus,
@@ -79,7 +80,9 @@ def _row(part: Part, summary: Summary) -> Row:
 
 
 def _step(summary: Summary) -> float | None:
-    """Return the mean step, of which shares of the whole time are shares."""
+    """Return the mean step, of which shares of the whole time are shares; None for a trace of a part of a longer job."""
+    if summary.watched_s is not None and summary.gpu_idle_share is not None:
+        return None
     return summary.step_time_mean_s or summary.step_time_s
 
 
@@ -96,22 +99,15 @@ def _meaning(label: str, of_gpu: bool) -> str:
 
 def _beside(summary: Summary) -> list[tuple[str, str, str]]:
     """Return what else was measured of how the GPU is used."""
+    in_loader = summary.data_wait_share if summary.gpu_idle_share is not None else None
     shares = (
-        ("Model FLOP utilization", summary.mfu),
-        ("Matrix products on tensor cores", summary.tensor_core_share),
-        ("Collectives alone on the GPU", summary.collective_exposed_share),
-        ("Waiting for a peer in collectives", summary.collective_wait_share),
-        ("In the loader, the GPU busy or not", summary.data_wait_share),
+        ("Model FLOP utilization", summary.mfu, f"of {summary.mfu_peak}" if summary.mfu_peak else ""),
+        ("Matrix products on tensor cores", summary.tensor_core_share, ""),
+        ("Collectives alone on the GPU", summary.collective_exposed_share, ""),
+        ("Waiting for a peer in collectives", summary.collective_wait_share, ""),
+        ("In the loader, the GPU busy or not", in_loader, ""),
     )
-    told = [
-        (
-            label,
-            percent(share),
-            f"of {summary.mfu_peak}" if label == "Model FLOP utilization" and summary.mfu_peak else "",
-        )
-        for label, share in shares
-        if share
-    ]
+    told = [(label, percent(share), more) for label, share, more in shares if share]
     if summary.launches_per_step:
         told.append(("Launches per step", f"{summary.launches_per_step:,.0f}", ""))
     return told

@@ -52,7 +52,7 @@ def section(report: Report) -> Section:
             joined=joined(report),
             together=_together(report),
             others=_others(report),
-            refused=clean(report.prediction.refused) if report.prediction is not None else "",
+            refused=clean(report.prediction.refused).rstrip(".") if report.prediction is not None else "",
             bill=bill_of(report, cost, everything=False) if cost is not None else "",
             price=clean(cost.price_source) if cost is not None else "",
             unpriced=unpriced(report) if report.summary.gpu_idle_share is not None and cost is None else "",
