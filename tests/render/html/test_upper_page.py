@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -94,7 +95,8 @@ def test_no_style_and_no_handler(name: str, request: pytest.FixtureRequest) -> N
     read = Read(html_of(cost.price(request.getfixturevalue(name), 2.60)))
     assert read.tags <= OURS
     names = {attribute for attribute, _ in read.attributes}
-    assert "style" not in names and not any(name.startswith("on") for name in names)
+    assert "style" not in names
+    assert not any(name.startswith("on") for name in names)
     ids = [value for attribute, value in read.attributes if attribute == "id"]
     assert len(ids) == len(set(ids))
 
@@ -112,7 +114,8 @@ def test_hostile_names(predicted: Report) -> None:
     read = Read(html_of(report))
     assert read.tags <= OURS
     assert not {"src", "onerror"} & {name for name, _ in read.attributes}
-    assert "\u202e" not in read.text and "\x1b" not in read.text
+    assert "\u202e" not in read.text
+    assert "\x1b" not in read.text
 
 
 def test_findings_fold_and_stay_small(predicted: Report) -> None:
@@ -137,7 +140,8 @@ def test_many_devices_show_their_ends(ranks: Report) -> None:
     made = seconds.section(replace(ranks, summary=replace(ranks.summary, devices=devices)))
     assert made is not None
     text = Read(str(made.html)).lines
-    assert "The least busy of 64 GPUs, median 32%" in text and "All 64 GPUs" in text
+    assert "The least busy of 64 GPUs, median 32%" in text
+    assert "All 64 GPUs" in text
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.from_regex(r"[A-Z a-z.(),0-9?!]{0,60}"))
@@ -154,7 +158,7 @@ def test_parts_of_the_bar_add_up(weights: list[float], idle: float) -> None:
     parts = parts_of(Report(RunInfo(levels=("trace",)), summary))
     assert sum(part.percent for part in parts) == 100
     assert all(part.start >= 0 and part.start + part.share <= 1 + 1e-6 for part in parts)
-    assert all(abs(one.start + one.share - two.start) < 1e-9 for one, two in zip(parts, parts[1:], strict=False))
+    assert all(abs(one.start + one.share - two.start) < 1e-9 for one, two in itertools.pairwise(parts))
 
 
 def test_words() -> None:

@@ -80,7 +80,7 @@ def _row(part: Part, summary: Summary) -> Row:
 
 
 def _step(summary: Summary) -> float | None:
-    """Return the mean step, of which shares of the whole time are shares; None for a trace of a part of a longer job."""
+    """Return the mean step, which the shares divide; None where they are of traced steps of a longer job."""
     if summary.watched_s is not None and summary.gpu_idle_share is not None:
         return None
     return summary.step_time_mean_s or summary.step_time_s
