@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from whyidle.model.finding import Report
+import numpy as np
+
+from whyidle.model.finding import DeviceBusy, Report
+from whyidle.model.picture import Picture
 from whyidle.render.bars import Bar, bars
 from whyidle.render.palette import COLORS, slug
 from whyidle.render.phases import LABELS, WAITS, host_bars
 
 # A bar is as wide as this at least where labels stand beneath its parts; on a narrower page they stand in its key.
 WIDE = 700  # px
+_AGREE = 0.005  # of the window: what is drawn as idle and what was measured differ by less, or is not of one window
 LETTER = 7.6  # px, of a label's characters, the widest of common typefaces
 
 
@@ -41,6 +45,27 @@ def parts_of(report: Report) -> tuple[Part, ...]:
         idle_percent = round(share * 100)
         return tuple(_stacked([Bar("busy", 1 - share, 100 - idle_percent), Bar("idle", share, idle_percent)]))
     return ()
+
+
+def device_parts(device: DeviceBusy, picture: Picture | None) -> tuple[Part, ...]:
+    """Return where one device's time goes: by cause where its timeline was drawn whole, else busy and the rest."""
+    idle = 1 - device.busy_share
+    by_cause = _causes_of(device, picture)
+    shown = bars(idle, by_cause) if by_cause else []
+    return tuple(_stacked([Bar("busy", device.busy_share, 100 - sum(bar.percent for bar in shown)), *shown]))
+
+
+def _causes_of(device: DeviceBusy, picture: Picture | None) -> dict[str, float]:
+    """Return the idle time by cause, as shares of the window; empty unless all of it is drawn, of this device alone."""
+    mine = [timeline for timeline in (picture.timelines if picture else ()) if timeline.rank == device.rank]
+    lanes = [(lane, timeline) for timeline in mine for lane in timeline.lanes if lane.kind == "idle"]
+    if device.rank is None or len(lanes) != 1 or len(lanes[0][0]) < lanes[0][0].count or device.window_s <= 0:
+        return {}
+    lane, timeline = lanes[0]
+    seconds = np.bincount(lane.name, weights=(lane.end - lane.start) / 1e9, minlength=1)
+    by_cause = {timeline.names[code]: total / device.window_s for code, total in enumerate(seconds) if total > 0}
+    told = abs(sum(by_cause.values()) - (1 - device.busy_share)) <= _AGREE
+    return {cause: float(share) for cause, share in by_cause.items()} if told else {}
 
 
 def _stacked(shown: Iterable[Bar]) -> Iterator[Part]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from whyidle.model.finding import DeviceBusy, Report, Summary
+from whyidle.model.finding import Report, Summary
 from whyidle.render.bars import MEANINGS
 from whyidle.render.headline import device_name
-from whyidle.render.html.bar import Part, host_parts, parts_of
+from whyidle.render.html.bar import Part, device_parts, host_parts, parts_of
 from whyidle.render.html.section import Section, filled
 from whyidle.render.phases import HOST_TIMES, meanwhile
 from whyidle.render.words import duration, money, percent
@@ -32,12 +32,13 @@ class Device:
 
     name: str
     busy_share: float
+    parts: tuple[Part, ...]
 
 
 def section(report: Report) -> Section | None:
     """Return the table, and the devices; None where nothing is known of either."""
     summary = report.summary
-    parts, devices = parts_of(report), devices_of(summary.devices)
+    parts, devices = parts_of(report), devices_of(report)
     if not report.judged or not (devices or (parts and not report.run.only_curves)):
         return None
     of_gpu = summary.gpu_idle_share is not None or report.run.only_curves
@@ -61,11 +62,13 @@ def section(report: Report) -> Section | None:
     return Section("seconds", title, html, "GPUs" if report.run.only_curves else "Where it goes")
 
 
-def devices_of(devices: tuple[DeviceBusy, ...]) -> list[Device]:
+def devices_of(report: Report) -> list[Device]:
     """Return the devices by their names where there are several."""
+    devices = report.summary.devices
     if len(devices) < 2:
         return []
-    return [Device(device_name(device, devices), device.busy_share) for device in devices]
+    picture = report.picture
+    return [Device(device_name(one, devices), one.busy_share, device_parts(one, picture)) for one in devices]
 
 
 def _row(part: Part, summary: Summary) -> Row:
