@@ -2,16 +2,24 @@
 import { render } from "preact";
 
 import { Chart } from "./charts/Chart";
+import { copies } from "./copy";
 import { read } from "./data";
+import { folds } from "./folds";
+import { here } from "./here";
 import { saveReport } from "./save";
 import { themes } from "./theme";
 import { Timelines } from "./timeline/Timelines";
 import "./style.css";
 import "./tables.css";
+import "./sections.css";
+import "./print.css";
 
 async function main(): Promise<void> {
   themes();
   saveReport();
+  copies();
+  folds();
+  here();
   const drawn = await read();
   const place = document.querySelector('[data-island="timeline"]');
   if (place) render(<Timelines drawn={drawn} />, place);

@@ -41,11 +41,15 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
     cost = report.summary.cost
     if cost is None:
         if report.judged and not report.healthy and report.summary.gpu_idle_share is not None:
-            yield from hang(Text("  cost: ", style="dim"), Text(_unpriced(report), style="dim"), width)
+            yield from hang(Text("  cost: ", style="dim"), Text(unpriced(report), style="dim"), width)
         return
     asked = cost.hours is not None or cost.price_source == YOURS
-    if not (everything or asked or not report.healthy):
-        return
+    if everything or asked or not report.healthy:
+        yield from hang(Text("  cost: ", style="bold"), Text(bill_of(report, cost, everything=everything)), width)
+
+
+def bill_of(report: Report, cost: Cost, *, everything: bool) -> str:
+    """Return what the idle time costs, at which price, and what a unit of work does."""
     hourly = money(cost.usd_per_gpu_hour * cost.gpus)
     idle = cost.idle_usd_per_hour
     text = f"{hourly} per hour" if idle is None else f"{money(idle)} of {hourly} per hour is idle"
@@ -59,7 +63,7 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
     seen = sum(gpu.count for gpu in report.run.gpus) or report.summary.gpu_count
     if 0 < seen < cost.gpus:
         text += f", if all {cost.gpus:,} GPUs are like the {seen:,} recorded"
-    yield from hang(Text("  cost: ", style="bold"), Text(text + _per_million(cost)), width)
+    return text + _per_million(cost)
 
 
 def _per_million(cost: Cost) -> str:
@@ -73,7 +77,7 @@ def _per_million(cost: Cost) -> str:
     )
 
 
-def _unpriced(report: Report) -> str:
+def unpriced(report: Report) -> str:
     """Say why there is no cost. Where a number was asked for, that is a warning already."""
     told = next((warning for warning in report.warnings if warning.startswith("no cost: ")), "")
     if told:
@@ -85,9 +89,13 @@ def _unpriced(report: Report) -> str:
 def _settled_by(report: Report, width: int) -> Iterator[Text]:
     """Yield how to get from a curve to its cause: the next measurement, as a command."""
     if report.run.only_curves and report.grave:
-        names = " ".join(shlex.quote(basename(file.path)) for file in report.run.evidence[:_FILES])
-        text = f"`{WATCH}`; then `whyidle DIR {names}` judges both, and a trace if you add one"
+        text = f"`{WATCH}`; then `{joined(report)}` judges both, and a trace if you add one"
         yield from hang(Text("  to find out which: ", style="bold"), Text(text), width)
+
+
+def joined(report: Report) -> str:
+    """Return the command that judges a curve together with a watched run."""
+    return f"whyidle DIR {' '.join(shlex.quote(basename(file.path)) for file in report.run.evidence[:_FILES])}"
 
 
 def _predicted(report: Report, width: int, everything: bool) -> Iterator[Text]:
@@ -103,14 +111,14 @@ def _predicted(report: Report, width: int, everything: bool) -> Iterator[Text]:
             said = Text(clean(told.refused), style="" if everything else style)
             yield from hang(Text("  not predicted: ", style=style), said, width)
         return
-    text = "; ".join(_rests_on(report, told, everything))
+    text = "; ".join(rests_on(report, told, everything))
     if text:
         yield from hang(Text("  predicted: ", style=style), Text(text, style="" if everything else style), width)
     if everything:
         yield from _unpredicted(told, width)
 
 
-def _rests_on(report: Report, told: Prediction, everything: bool) -> Iterator[str]:
+def rests_on(report: Report, told: Prediction, everything: bool) -> Iterator[str]:
     """Yield where predictions come from: all of it, or what a reader would stumble over."""
     if everything and told.source:
         yield clean(told.source)
@@ -125,12 +133,17 @@ def _rests_on(report: Report, told: Prediction, everything: bool) -> Iterator[st
         yield f"a stream takes {told.queue:,} launches before the host waits"
 
 
-def _unpredicted(told: Prediction, width: int) -> Iterator[Text]:
-    """Yield the rules whose fixes are not predicted, by the reason."""
+def unpredicted(told: Prediction) -> dict[str, list[str]]:
+    """Return by the reason the rules whose fixes are not predicted."""
     by_why: dict[str, list[str]] = {}
     for rule, why in told.unpriced.items():
         by_why.setdefault(clean(why).rstrip("."), []).append(clean(rule))
-    for why, rules in by_why.items():
+    return by_why
+
+
+def _unpredicted(told: Prediction, width: int) -> Iterator[Text]:
+    """Yield the rules whose fixes are not predicted, by the reason."""
+    for why, rules in unpredicted(told).items():
         yield from hang(Text("  not predicted: ", style="bold"), Text(f"{', '.join(rules)}: {why}."), width)
 
 

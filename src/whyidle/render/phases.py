@@ -37,6 +37,9 @@ WAITS: Final[Mapping[str, str]] = {
     "gc": "garbage collection",
 }
 SMALLEST: Final = 0.005  # of the time: what is smaller is part of "other"
+HOST_TIMES: Final = (
+    "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
+)
 NAMED: Final = 0.01  # of the time, in a line
 
 
@@ -44,7 +47,7 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
     """Yield where the host's time goes: bars, or one line where there is a picture of the GPU already."""
     if not summary.host_shares:
         return
-    shown = _shown(summary.host_shares)
+    shown = host_bars(summary.host_shares)
     yield Text()
     if summary.gpu_idle_share is not None:
         ranked = sorted((bar for bar in shown if bar.share >= NAMED), key=lambda bar: -bar.share)
@@ -61,6 +64,12 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
 
 def _of_these(summary: Summary, width: int) -> Iterator[Text]:
     """Yield in which of these waits the GPU idles: only there they are a cause, elsewhere the host just blocks."""
+    yield from hang(Text("  GPU idle meanwhile  ", style="dim"), Text(meanwhile(summary)), width)
+    yield from hang(Text("  "), Text(HOST_TIMES, style="dim"), width)
+
+
+def meanwhile(summary: Summary) -> str:
+    """Return in which of the host's waits the GPU idles."""
     lost = summary.lost_shares
     data = sum(share for name, share in lost.items() if name.startswith("data"))
     others = {"checkpoint": lost.get("save", 0.0), "evaluation": lost.get("evaluation", 0.0)}
@@ -68,13 +77,10 @@ def _of_these(summary: Summary, width: int) -> Iterator[Text]:
         parts = [f"waiting for data {percent(data)}"]
     else:
         parts = ["waiting for data not measured: the host may just block there while the GPU works"]
-    text = " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
-    yield from hang(Text("  GPU idle meanwhile  ", style="dim"), Text(text), width)
-    text = "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
-    yield from hang(Text("  "), Text(text, style="dim"), width)
+    return " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
 
 
-def _shown(shares: Mapping[str, float]) -> list[Bar]:
+def host_bars(shares: Mapping[str, float]) -> list[Bar]:
     """Return the bars in order of a step; small ones are part of "other". They add up to 100%."""
     kept = {name: share for name, share in shares.items() if share >= SMALLEST and name != "other"}
     kept["other"] = max(1.0 - sum(kept.values()), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,6 +20,7 @@ class Section:
     id: str  # its anchor
     title: str  # its heading; "" for the first, which is the verdict
     html: Markup
+    short: str = ""  # what the header calls it; "" as its heading
 
 
 @cache
@@ -33,15 +35,38 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "basename": words.basename,
+        "capital": capital,
         "clean": words.clean,
-        "middle": words.middle,
         "code": code,
+        "decimal": words.decimal,
         "duration": words.duration,
-        "percent": words.percent,
+        "kernel_name": words.kernel_name,
+        "lines": lines,
+        "middle": words.middle,
         "money": words.money,
+        "percent": words.percent,
+        "plural": words.plural,
+        "sentence": sentence,
+        "size": words.size,
         "slug": slug,
     }
     return made
+
+
+def _legible(value: object) -> object:
+    """Return what a template is about to write without characters that nobody sees, and that turn text around."""
+    return words.legible(value) if type(value) is str else value
+
+
+def filled(template: str, **values: object) -> Markup:
+    """Return a template, by its name without ".html", filled with these values."""
+    return Markup(environment().get_template(f"{template}.html").render(**values))  # noqa: S704 - it escapes
+
+
+def lines(text: str) -> str:
+    """Return text of several lines, code for instance, without anything hidden in them."""
+    return "\n".join(words.clean(line.replace("\t", "    ")).rstrip() for line in text.splitlines())
 
 
 def code(text: str) -> Markup:
@@ -54,11 +79,14 @@ def code(text: str) -> Markup:
     )
 
 
-def _legible(value: object) -> object:
-    """Return what a template is about to write without characters that nobody sees, and that turn text around."""
-    return words.legible(value) if type(value) is str else value
+def sentence(text: str) -> str:
+    """Return a text as a sentence: a capital first, a full stop last."""
+    said = capital(text)
+    return said + ("" if not said or said[-1] in ".!?:" else ".")
 
 
-def filled(template: str, **values: object) -> Markup:
-    """Return a template, by its name without ".html", filled with these values."""
-    return Markup(environment().get_template(f"{template}.html").render(**values))  # noqa: S704 - it escapes
+def capital(text: str) -> str:
+    """Return a text that begins with a capital, unless it begins with a name from code."""
+    said = words.clean(text).strip()
+    first = said.split(" ", 1)[0]
+    return said if re.search(r"[._()=\d]", first.rstrip(".,:")) else f"{said[:1].upper()}{said[1:]}"

@@ -7,11 +7,27 @@ from typing import Final
 
 from whyidle.model.finding import Report
 from whyidle.render.html.section import Section
-from whyidle.render.html.sections import linted, method, settings, source, tables, timeline, unknown, verdict, warnings
+from whyidle.render.html.sections import (
+    findings,
+    fixes,
+    linted,
+    method,
+    seconds,
+    settings,
+    source,
+    tables,
+    timeline,
+    unknown,
+    verdict,
+    warnings,
+)
 
 SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     verdict.section,
     warnings.section,
+    seconds.section,
+    fixes.section,
+    findings.section,
     timeline.section,
     source.section,
     tables.section,
