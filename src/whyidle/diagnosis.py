@@ -70,7 +70,7 @@ def diagnose(
     if picture and measured is not None:
         from whyidle.picture import picture_of  # noqa: PLC0415 - few ask for it
 
-        report = replace(report, picture=picture_of(run, measured))
+        report = replace(report, picture=picture_of(run, measured, report))
     return report if source is None or measured is None else _beside_source(report, Path(source), run, measured)
 
 

@@ -33,6 +33,7 @@ def compare(
     gpus: int | None = None,
     units: float | tuple[float, float] | None = None,
     force: bool = False,
+    picture: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
     """Say whether a change made a job faster, by how much and how sure that is.
@@ -46,6 +47,7 @@ def compare(
         units: of work (samples, tokens, iterations) that each recording holds, one number for both or one for each.
             It is needed where nothing tells of steps.
         force: give a verdict also where the two differ in what makes one worthless, as the GPU or the model.
+        picture: whether the answer holds what the HTML page draws: timelines and charts.
         progress: told (path, bytes done, bytes in all) while files are read.
 
     Raises:
@@ -71,8 +73,8 @@ def compare(
     return Comparison(
         verdict=verdict,
         message=_with_learning(verdict, message, learns),
-        before=arm_of(one, price, gpus),
-        after=arm_of(other, price, gpus),
+        before=arm_of(one, price, gpus, picture=picture),
+        after=arm_of(other, price, gpus, picture=picture),
         speedup=by_pace.speedup,
         throughput_ratio=by_pace.throughput,
         per=by_pace.per,
