@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from whyidle.compare import confounders, difference, promises
+from whyidle.compare import confounders, difference, drawn, promises
 from whyidle.compare.arms import Evidence, Repeat, arm_of, middle, repeat_of
 from whyidle.compare.learning import learning
 from whyidle.compare.same_steps import same_steps
@@ -87,6 +87,7 @@ def compare(
         changes=difference.changes(had.measured, has.measured),
         changes_per=difference.per(had.measured, has.measured),
         warnings=tuple(_warnings((one, other), apart)),
+        charts=drawn.charts(one, other) if picture else (),
     )
 
 

@@ -123,7 +123,7 @@ def _lines(counters: Sequence[Counter], scale: float, points: int) -> tuple[Floa
 def _line(
     label: str, time: Ints, value: Floats64, bounds: tuple[int, int], count: int, interval: float, bands: bool
 ) -> Line:
-    """Return the mean of each of equal parts of the time, and of parts that hold several samples their least and most."""
+    """Return the mean of each of equal parts of the time, and the least and the most of those that hold several."""
     low, high = bounds
     width = (high - low) / count
     part = np.minimum(((time - low) / max(width, 1e-9)).astype(np.int64), count - 1)

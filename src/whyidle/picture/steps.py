@@ -147,8 +147,11 @@ def by_step(
 def _line(label: str, values: Floats64, first: Ints) -> Line:
     if len(first) == len(values):
         return Line(label, rounded(values))
-    mean = np.add.reduceat(values, first) / np.diff(first, append=len(values))
-    low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
+    known = np.isfinite(values)
+    count = np.add.reduceat(known, first, dtype=np.int64)
+    mean = np.full(len(first), np.nan)
+    np.divide(np.add.reduceat(np.where(known, values, 0.0), first), count, out=mean, where=count > 0)
+    low, high = np.fmin.reduceat(values, first), np.fmax.reduceat(values, first)
     return Line(label, rounded(mean), rounded(low), rounded(high))
 
 
