@@ -25,7 +25,7 @@ STEPS: Final = 5_000  # of a lane: each has a name of its own, which a page has 
 PARTS: Final = 2_048  # of a lane's overview, at most: pixels of a wide screen
 PARTS_LEAST: Final = 256
 PARTS_OF_ALL: Final = 131_072  # parts of a page, in all: bytes that it holds
-SPREAD: Final = 256  # parts of the time that each have slices of their own
+SPREAD: Final = 256  # parts of the time at most that each have slices of their own
 
 FOREMOST: Final = ("step", "idle")
 
@@ -81,9 +81,10 @@ def chosen(row: Row, room: int, low: int, high: int) -> Index:
     length = (row.end - row.start)[every]
     if row.kind == "idle":
         return every[np.sort(_longest(length, room))]
-    part = ((row.start[every] - low) * SPREAD // max(high - low, 1)).clip(0, SPREAD - 1)
+    parts = max(min(SPREAD, room // 4), 1)
+    part = ((row.start[every] - low) * parts // max(high - low, 1)).clip(0, parts - 1)
     order = np.lexsort((-length, part))
-    begins = np.searchsorted(part[order], np.arange(SPREAD))
+    begins = np.searchsorted(part[order], np.arange(parts))
     place = np.empty(len(every), np.int64)
     place[order] = np.arange(len(every)) - begins[part[order]]
     picked = place < room // 2 // max(int(np.count_nonzero(np.bincount(part))), 1)
@@ -97,8 +98,7 @@ def covered(row: Row, low: int, high: int, parts: int) -> Floats:
     """Return the share of each of so many equal parts of [low, high) that the slices of a lane cover."""
     edges = low + (high - low) * np.arange(parts + 1, dtype=np.float64) / parts
     bounds = np.rint(edges).astype(np.int64)
-    outer = slice(None) if not len(row.depth) else row.depth == 0
-    time = overlap(bounds[:-1], bounds[1:], union(row.start[outer], row.end[outer]))
+    time = overlap(bounds[:-1], bounds[1:], union(row.start, row.end))
     return np.asarray(time / np.maximum(np.diff(bounds), 1), np.float32)
 
 
