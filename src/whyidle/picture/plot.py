@@ -20,6 +20,7 @@ LINES: Final = 8  # of a chart; of more GPUs three are drawn
 BANDS: Final = 3  # lines of a chart, up to which the least and the most of each point are drawn
 GAP: Final = 3.0  # intervals: over a longer pause between samples no line is drawn (as measure.curve.samples)
 DIGITS: Final = 4  # that a chart can show
+SMALLEST: Final = 100  # decimals: what lies below is 0 on any screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def rounded(values: NDArray[np.float64]) -> Floats64:
     """Return numbers with the digits that a chart can show."""
     known = np.isfinite(values) & (values != 0)
     digits = np.zeros(len(values))
-    digits[known] = DIGITS - 1 - np.floor(np.log10(np.abs(values[known])))
+    digits[known] = (DIGITS - 1 - np.floor(np.log10(np.abs(values[known])))).clip(-SMALLEST, SMALLEST)
     return np.asarray(np.round(values * 10.0**digits) / 10.0**digits)
 
 
@@ -104,7 +105,8 @@ def _few(counters: Sequence[Counter]) -> tuple[list[Counter], str]:
 def _lines(counters: Sequence[Counter], scale: float, points: int) -> tuple[Floats64, tuple[Line, ...], str]:
     """Return x in s, the lines over it, and what a point is, where it is more than a sample."""
     first, same = counters[0].time, all(np.array_equal(one.time, counters[0].time) for one in counters)
-    if same and len(first) <= points and np.isfinite([one.value for one in counters]).all():
+    spacing = np.diff(first)
+    if same and len(first) <= points and _whole(counters) and spacing.max() <= GAP * np.median(spacing):
         return first / 1e9, tuple(Line(one.label, rounded(one.value * scale)) for one in counters), ""
     known = [(one.time[kept], one.value[kept] * scale) for one in counters for kept in [np.isfinite(one.value)]]
     low, high = min(int(time[0]) for time, _ in known), max(int(time[-1]) for time, _ in known)
@@ -118,6 +120,10 @@ def _lines(counters: Sequence[Counter], scale: float, points: int) -> tuple[Floa
     each = max(len(time) for time, _ in known) / count
     said = f"Every point is the mean of about {each:,.0f} samples." if each >= 1.5 else ""
     return (low + (np.arange(count) + 0.5) * (high - low) / count) / 1e9, lines, said
+
+
+def _whole(counters: Sequence[Counter]) -> bool:
+    return all(bool(np.isfinite(one.value).all()) for one in counters)
 
 
 def _line(
