@@ -62,14 +62,10 @@ def compare(
     had, has = middle(one), middle(other)
     apart = _apart(one), _apart(other)
     found = (*_unlike("BEFORE", apart[0]), *_unlike("AFTER", apart[1]), *confounders.between(had, has))
-    changed = {each.name for each in found if each.weight == "noted"}
-    work = common_work(one, other)
-    if not isinstance(work, str) and abs(work[1] - 1) > SAME_WORK:
-        changed.add("batch_size")
     by_pace = judged(one, other)
     blocks = [each for each in found if each.weight == "blocks"]
     verdict, message = _held_against(by_pace, found, [] if force else blocks)
-    learns = learning(had.run, has.run, changed, [each.run for each in one if each is not had])
+    learns = learning(had.run, has.run, _changed(found, one, other), [each.run for each in one if each is not had])
     return Comparison(
         verdict=verdict,
         message=_with_learning(verdict, message, learns),
@@ -89,6 +85,15 @@ def compare(
         warnings=tuple(_warnings((one, other), apart)),
         charts=drawn.charts(one, other) if picture else (),
     )
+
+
+def _changed(found: Sequence[Confounder], one: Sequence[Repeat], other: Sequence[Repeat]) -> set[str]:
+    """Return the settings in which the two sides differ, as far as that may change what the model learns."""
+    changed = {each.name for each in found if each.weight == "noted"}
+    work = common_work(one, other)
+    if not isinstance(work, str) and abs(work[1] - 1) > SAME_WORK:
+        changed.add("batch_size")
+    return changed
 
 
 def check(
