@@ -101,11 +101,11 @@ def test_marks_are_checkpoints_that_a_trainer_printed_and_shapes_that_findings_n
     kinds = [mark.kind for mark in found["GPU utilization"].marks]
     assert kinds.count("checkpoint") == 11
     shapes = [mark for mark in found["GPU utilization"].marks if mark.kind == "shape"]
-    assert shapes, "a dip is marked"
+    assert len(shapes) == 12, "each dip is marked"
     for mark in shapes:
         inside = slice(int(np.ceil(mark.start)), int(mark.end))
         assert max(values[inside]) < 10, "and it lies where the curve dips"
-        assert mark.label == "sawtooth"
+        assert mark.label == "dip"
 
 
 def test_counters_of_a_machine_are_told_per_second_and_of_all_its_cpus():

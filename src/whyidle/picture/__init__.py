@@ -23,7 +23,7 @@ def picture_of(run: Run, measured: Measured, report: Report) -> Picture:
         report: the verdict: its findings say where to look.
     """
     curves = measured.curves.curves
-    marks = Marks(run, curves, measured.watched.watches, report)
+    marks = Marks(run, measured, report)
     return Picture(
         thinning.drawn(_sketches(run, measured, report)),
         (*steps.charts(measured), *counters.charts(run, curves, marks.on)),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
+from whyidle.measure import Measured
 from whyidle.measure.step_log import phases
 from whyidle.measure.step_log.period import held_up
-from whyidle.measure.step_log.watch import Watch
-from whyidle.model.evidence import Curve, Ints, Node, Run, Series
+from whyidle.model.evidence import Ints, Node, Run, Series
 from whyidle.model.finding import Finding, Location, Report
 from whyidle.model.intervals import Intervals, union
 from whyidle.model.picture import Mark, MarkKind
@@ -21,21 +21,26 @@ FEW_STEPS: Final = 40  # of more a chart would be nothing but marks
 MOST: Final = 100  # marks of a kind; of more the longest
 UTILIZATION: Final = ("utilization_percent", "graphics_active_share")
 SHAPES: Final = "curve."  # the family of rules that find shapes
+DIPS: Final = "curve.sawtooth"  # the rule that names the longest of many
 PRINTED: Final[tuple[tuple[str, MarkKind], ...]] = (("checkpoint", "checkpoint"), ("evaluation", "evaluation"))
 
 
 class Marks:
     """Everything that can be marked, by the clock on which it was seen."""
 
-    def __init__(self, run: Run, curves: Sequence[Curve], watches: Sequence[Watch], report: Report) -> None:
-        self.run, self.curves, self.watches = run, curves, watches
+    def __init__(self, run: Run, measured: Measured, report: Report) -> None:
+        curves = measured.curves.curves
+        self.run, self.curves, self.watches = run, curves, measured.watched.watches
+        self.dips = measured.curves.dips
         self.shapes = [finding for finding in report.findings if finding.rule.startswith(SHAPES)]
         self.zero = clock.of_run(run.nodes, curves)
+        self._found: dict[str, tuple[Mark, ...]] = {}
 
     def on(self, zero: Zero) -> tuple[Mark, ...]:
-        """Return what is marked on charts with this zero, in order of kind and time."""
-        found = [*self._watched(zero), *self._printed(zero), *self._shapes(zero)]
-        return tuple(found)
+        """Return what is marked on charts with this zero."""
+        if zero.group not in self._found:
+            self._found[zero.group] = (*self._watched(zero), *self._printed(zero), *self._shapes(zero))
+        return self._found[zero.group]
 
     def _watched(self, zero: Zero) -> Iterator[Mark]:
         """Yield what the log of one rank tells: they save and evaluate together."""
@@ -68,7 +73,11 @@ class Marks:
                 if place.start_s is not None and key not in seen and (begin := self._begin(place, zero)) is not None:
                     seen.add(key)
                     end = place.start_s if place.end_s is None else place.end_s
-                    yield Mark("shape", said(finding), begin + place.start_s, begin + end)
+                    dips = self.dips.get((place.file, place.device)) if finding.rule == DIPS else None
+                    if dips is not None:
+                        yield from spans(dips, -round(begin * 1e9), "shape", "dip")
+                    else:
+                        yield Mark("shape", said(finding), begin + place.start_s, begin + end)
 
     def _begin(self, place: Location, zero: Zero) -> float | None:
         """Return where the curve of a place begins on a clock, in s: its times count from its first sample."""
