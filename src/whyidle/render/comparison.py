@@ -47,7 +47,7 @@ def comparison_text(found: Comparison, look: Look) -> str:
 
 def comparison_json(found: Comparison, look: Look) -> str:
     """Return the comparison written out; the keys are its fields."""
-    values = {field.name: getattr(found, field.name) for field in fields(found)}
+    values = {field.name: getattr(found, field.name) for field in fields(found) if field.metadata.get("json", True)}
     head = {"schema_version": SCHEMA_VERSION, "whyidle": __version__}
     said = {"verdict": found.verdict, "concern": found.concern, "exit_code": found.exit_code}
     return dumps({**head, **said, **values}, ascii_only=not look.unicode)
