@@ -1,7 +1,7 @@
 // Fills the islands of the page: everything that is read stands in it already.
 import { render } from "preact";
 
-import { Chart } from "./charts/Chart";
+import { charts } from "./charts/charts";
 import { read } from "./data";
 import { saveReport } from "./save";
 import { themes } from "./theme";
@@ -14,10 +14,7 @@ async function main(): Promise<void> {
   const drawn = await read();
   const place = document.querySelector('[data-island="timeline"]');
   if (place) render(<Timelines drawn={drawn} />, place);
-  for (const figure of document.querySelectorAll<HTMLElement>("[data-chart]")) {
-    const chart = drawn.charts[Number(figure.dataset.chart)];
-    if (chart) render(<Chart chart={chart} />, figure);
-  }
+  charts(drawn);
   document.documentElement.dataset.ready = "true"; // for tests and the script that takes pictures
 }
 

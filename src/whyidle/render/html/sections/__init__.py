@@ -7,9 +7,11 @@ from typing import Final
 
 from whyidle.model.finding import Report
 from whyidle.render.html.section import Section
-from whyidle.render.html.sections import timeline, verdict
+from whyidle.render.html.sections import curves, steps, timeline, verdict
 
 SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     verdict.section,
     timeline.section,
+    curves.section,
+    steps.section,
 )
