@@ -23,6 +23,7 @@ export function plot(figure: HTMLElement, chart: Chart, group: Group, drawn: Dra
   const said = (u: uPlot): void => {
     const index = indexOf(u, chart);
     if (index === null || (u.cursor.left ?? -1) < 0) return readout.hide();
+    if (!figure.matches(":hover") && document.activeElement !== live) return readout.follow(index);
     const hint = momentOf(chart, chart.x[index], drawn) ? HINT : "";
     readout.show(index, u.cursor.left!, u.over.clientWidth, group.shown, hint);
   };
@@ -42,6 +43,7 @@ export function plot(figure: HTMLElement, chart: Chart, group: Group, drawn: Dra
     live,
   );
   u.over.append(readout.element);
+  figure.querySelector("figcaption")?.append(readout.short);
   place.append(live);
   figure.classList.add("chart-lively");
   const { width } = size(place, figure);
@@ -107,7 +109,7 @@ function listen(u: uPlot, figure: HTMLElement, chart: Chart, group: Group, drawn
   const reset = document.createElement("button");
   reset.type = "button";
   reset.className = "chart-reset";
-  reset.textContent = "Whole width";
+  reset.textContent = "Show all";
   reset.onclick = () => group.reset();
   figure.querySelector("figcaption")?.append(reset);
   place.tabIndex = 0;

@@ -1,12 +1,14 @@
 // What a chart shows at one x: beside the cursor for who points at it, in words for who hears it.
 import type { Chart } from "../data";
-import { type Range, spoken, withUnit } from "./axes";
+import { number, type Range, spoken, withUnit } from "./axes";
 
+const FEW = 3; // values that a caption has room for
 const SHOWN = 9; // lines in the box; of more the largest
 
 /** The box beside the cursor. */
 export class Readout {
   readonly element = document.createElement("div");
+  readonly short = document.createElement("span"); // in the caption of charts that follow another's cursor
 
   constructor(
     private readonly chart: Chart,
@@ -15,10 +17,20 @@ export class Readout {
     this.element.className = "chart-tip";
     this.element.hidden = true;
     this.element.setAttribute("aria-hidden", "true");
+    this.short.className = "chart-now";
+    this.short.setAttribute("aria-hidden", "true");
   }
 
   hide(): void {
     this.element.hidden = true;
+    this.short.textContent = "";
+  }
+
+  /** Only values, so that no box hides what a reader compares. */
+  follow(index: number): void {
+    this.hide();
+    const { lines, unit } = this.chart;
+    if (lines.length <= FEW) this.short.textContent = lines.map(({ y }) => withUnit(y[index], unit)).join(" \u00b7 ");
   }
 
   show(index: number, left: number, width: number, range: Range, hint: string): void {
@@ -28,6 +40,7 @@ export class Readout {
     const more = this.chart.lines.length - rows.length;
     const notes = [...marked(this.chart, this.chart.x[index]), more ? `${more} more` : "", hint].filter(Boolean);
     this.element.replaceChildren(head, ...rows, ...notes.map(note));
+    this.short.textContent = "";
     this.element.hidden = false;
     const right = left > width / 2;
     const room = this.element.offsetWidth;
@@ -65,7 +78,7 @@ function valueOf(chart: Chart, line: number, index: number): string {
   const said = withUnit(y[index], chart.unit);
   const [least, most] = [low?.[index], high?.[index]];
   if (typeof least !== "number" || typeof most !== "number" || least === most) return said;
-  return `${said} (${withUnit(least, chart.unit)} to ${withUnit(most, chart.unit)})`;
+  return `${said} (${number(least)} to ${number(most)})`;
 }
 
 /** Names of the stretches that an x lies in; steps have a number at the axis. */

@@ -13,19 +13,13 @@ from whyidle.model.picture import Chart
 from whyidle.render.html.figures import above, figure, said_once, spans
 from whyidle.render.html.section import Section, filled
 
-# The order in which an engineer asks: does it work, how fast is it allowed to, what feeds it. First match wins.
+# The order in which an engineer asks: does it work, what feeds it. The first that a title fits is its family; within
+# one the picture's order stays.
 FAMILIES: Final = (
-    (
-        "Input and output",
-        re.compile(r"disk|network|\bi/?o\b|\bread|writ|receiv|\bsent|pcie|nvlink|storage|bytes", re.I),
-    ),
-    ("Host", re.compile(r"host|\bcpu|worker|process|\bram\b|\brss\b|swap|thread|pressure|queue", re.I)),
-    ("GPU", re.compile(r"")),
-)
-ORDER: Final = ("GPU", "Host", "Input and output")
-TOPICS: Final = tuple(
-    re.compile(topic, re.I)
-    for topic in (r"utili[sz]|busy|active|occup", r"clock|MHz", r"power|\bW\b", r"memory|GiB", r"temp|°C", r"")
+    ("GPU", re.compile(r"\bGPU|\bSM\b|multiprocessor|tensor|NVLink|PCIe|^power|^temperature|clock", re.I)),
+    ("Host", re.compile(r"\bCPU|\bhost|worker|process|task", re.I)),
+    ("Disk and network", re.compile(r"disk|network|storage|\bread|\bwri", re.I)),
+    ("Job", re.compile(r"")),
 )
 ENOUGH: Final = 8  # charts that need no headings
 
@@ -47,19 +41,9 @@ def section(report: Report) -> Section | None:
 def _families(charts: list[tuple[int, Chart]], once: tuple[str, ...]) -> Iterator[tuple[str, list[Markup]]]:
     shared = spans(chart for _, chart in charts)
     tall = len(charts) == 1
-    for family in ORDER:
-        mine = sorted(_of(family, charts), key=lambda pair: _topic(pair[1]))
+    of = [next(name for name, said in FAMILIES if said.search(chart.title)) for _, chart in charts]
+    for family, _ in FAMILIES:
+        mine = (pair for pair, found in zip(charts, of, strict=True) if found == family)
         figures = [figure(chart, index, span=shared.get(chart.group), tall=tall, above=once) for index, chart in mine]
         if figures:
             yield family, figures
-
-
-def _of(family: str, charts: list[tuple[int, Chart]]) -> Iterator[tuple[int, Chart]]:
-    for index, chart in charts:
-        if next(name for name, said in FAMILIES if said.search(chart.title)) == family:
-            yield index, chart
-
-
-def _topic(chart: Chart) -> int:
-    said = f"{chart.title} {chart.unit}"
-    return next(place for place, topic in enumerate(TOPICS) if topic.search(said))
