@@ -71,7 +71,7 @@ def report() -> Report:
         gpus(1),
         banded("SM clock", "MHz", 1300.0),
         banded("Power", "W", 280.0, 400.0),
-        banded("Memory in use", "GiB", 31.0, 79.6),
+        banded("GPU memory in use", "GiB", 31.0, 79.6),
         banded("Temperature", "°C", 62.0),
         banded("Host CPU", "%", 44.0, 100.0),
         banded("Disk read", "MB/s", 240.0),

@@ -15,7 +15,7 @@ export interface Tick {
 const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800];
 const FLOATING = new Set(["MHz", "GHz", "\u00b0C"]);
 const CLOSE = 0.12; // of an axis: numbers that touch
-const CLOCK = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(?:UTC|Z)$/;
+const CLOCK = /^([12]\d{3}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(?:UTC|Z)$/;
 
 /** What the x axis of a chart shows when nobody zoomed it. */
 export function across(chart: Chart): Range {
@@ -99,7 +99,8 @@ export function withUnit(value: number | null | undefined, unit: string): string
 /** When 0 s was, in s since 1970, where the clock of a chart tells a date. */
 export function started(clock: string): number | null {
   const found = CLOCK.exec(clock);
-  return found ? Date.parse(`${found[1]}T${found[2]}Z`) / 1000 : null;
+  const at = found ? Date.parse(`${found[1]}T${found[2]}Z`) / 1000 : NaN;
+  return Number.isFinite(at) ? at : null;
 }
 
 function precise(value: number, range: Range): string {

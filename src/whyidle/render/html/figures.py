@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from whyidle.model.picture import Chart, Line, Mark
 from whyidle.render.html.plot import MUTED, TALL, WIDE, drawn, is_labeled, mean, path, placed, roles
-from whyidle.render.html.scales import Scale, across, along, started, upward
+from whyidle.render.html.scales import Scale, across, along, bin_width, started, time_label, upward
 from whyidle.render.html.section import filled
 from whyidle.render.words import clean, duration, plural
 
@@ -76,7 +76,7 @@ def figure(
         said=said(chart, rows),
         head=head,
         rows=rows,
-        named=[(clean(mark.label), *_ends(mark, chart)) for mark in chart.marks if mark.kind != "step"][:LISTED],
+        named=[clean(mark.label) + _where(mark, chart) for mark in chart.marks if mark.kind != "step"][:LISTED],
         box=f"0 0 {WIDE} {TALL}",
     )
 
@@ -127,7 +127,7 @@ def legend(lines: Sequence[Line], every: Sequence[str]) -> tuple[Entry, ...]:
 def numbers(chart: Chart) -> tuple[tuple[str, ...], tuple[Numbers, ...]]:
     """Return the head and the rows of a chart's table."""
     if chart.axis == "step_time_s":
-        return ("steps", "least", "median", "most"), tuple(_spread(chart, line) for line in chart.lines)
+        return ("steps", "from", "to"), tuple(_spread(chart, line) for line in chart.lines)
     return ("least", "mean", "most"), tuple(_range(chart, line) for line in chart.lines)
 
 
@@ -172,7 +172,7 @@ def _range(chart: Chart, line: Line) -> Numbers:
 
 
 def _with_unit(value: float, unit: str) -> str:
-    return f"{number(value)}{'' if unit == '%' else ' '}{unit}" if np.isfinite(value) else number(value)
+    return f"{number(value)}{'' if unit == '%' else ' '}{clean(unit)}" if np.isfinite(value) else number(value)
 
 
 def _known(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -181,21 +181,26 @@ def _known(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[t
 
 
 def _spread(chart: Chart, line: Line) -> Numbers:
-    counts = np.nan_to_num(line.y)
-    label, total = clean(line.label) or clean(chart.title), float(counts.sum())
-    there = np.flatnonzero(counts > 0)
+    label, there = clean(line.label) or clean(chart.title), np.flatnonzero(np.nan_to_num(line.y) > 0)
     if not len(there):
-        return Numbers(label, ("0", *["not measured"] * 3))
-    middle = next(place for place, so_far in enumerate(accumulate(counts.tolist())) if so_far >= total / 2)
-    times = (chart.x[there[0]], chart.x[middle], chart.x[there[-1]])
-    return Numbers(label, (f"{total:,.0f}", *(duration(float(time)) for time in times)))
+        return Numbers(label, ("0", "not measured", "not measured"))
+    half = bin_width(chart) / 2
+    ends = (chart.x[there[0]] - half, chart.x[there[-1]] + half)
+    return Numbers(label, (f"{np.nansum(line.y):,.0f}", *(duration(float(end)) for end in ends)))
 
 
-def _ends(mark: Mark, chart: Chart) -> tuple[str, str]:
-    return _at(mark.start, chart), _at(mark.end, chart)
+def _where(mark: Mark, chart: Chart) -> str:
+    """Return where a mark begins and ends; the name of one in a distribution tells that itself."""
+    if chart.axis == "step_time_s":
+        return ""
+    start, end = _at(mark.start, chart), _at(mark.end, chart)
+    return f": {start}" if start == end else f": {start} to {end}"
 
 
 def _at(value: float, chart: Chart) -> str:
     if chart.axis == "step":
         return f"{value:,.0f}"
-    return duration(value)
+    start = started(chart.clock)
+    if start is not None:
+        return f"{start + timedelta(seconds=value):%H:%M:%S}"
+    return time_label(value, 1, value) if value >= 120 else duration(value)

@@ -22,7 +22,8 @@ TIMES: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 1
 # Units of which what changes matters, not how far it is from zero.
 FLOATING: Final = frozenset({"MHz", "GHz", "°C"})
 CLOSE: Final = 0.12  # of an axis: numbers that touch
-_CLOCK: Final = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(?:UTC|Z)$")
+# No year above 2999, so that there is a calendar for everything that follows.
+_CLOCK: Final = re.compile(r"^([12]\d{3}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(?:UTC|Z)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,10 @@ def along(scale: Scale, axis: Axis, clock: str = "", count: int = 5) -> tuple[Ti
 def started(clock: str) -> datetime | None:
     """Return the moment that 0 s is, where a chart's clock tells one of a calendar."""
     found = _CLOCK.match(clock)
-    return datetime.fromisoformat(f"{found[1]}T{found[2]}").replace(tzinfo=UTC) if found else None
+    try:
+        return datetime.fromisoformat(f"{found[1]}T{found[2]}").replace(tzinfo=UTC) if found else None
+    except ValueError:
+        return None  # no day of any calendar
 
 
 def round_step(raw: float) -> float:
