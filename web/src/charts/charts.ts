@@ -1,7 +1,7 @@
 // Draws the charts of the page when they come into sight: nothing that is read waits for them.
 import type { Chart, Drawn } from "../data";
 import { forgetColors } from "./colors";
-import { groupsOf } from "./group";
+import { type Group, groupsOf } from "./group";
 import type { uPlot } from "./notice";
 import { plot } from "./plot";
 import "./charts.css";
@@ -24,25 +24,36 @@ function named(chart: Chart): Chart {
 export function charts(drawn: Drawn): void {
   const all = drawn.charts.map(named);
   const groups = groupsOf(all);
-  const plots: uPlot[] = [];
+  const plots = new Map<HTMLElement, uPlot>();
+  const waiting = new Set<HTMLElement>();
+  const groupOf = (figure: HTMLElement): Group => groups[Number(figure.dataset.chart)];
+  const next = (): void => {
+    const [figure] = waiting;
+    if (!figure) return;
+    waiting.delete(figure);
+    plots.set(figure, plot(figure, all[Number(figure.dataset.chart)], groupOf(figure), drawn));
+    setTimeout(next); // one at a time: a reader may scroll between two
+  };
   const watcher = new IntersectionObserver(
     (entries) => {
+      const idle = !waiting.size;
       for (const { isIntersecting, target } of entries) {
-        if (!isIntersecting) continue;
-        watcher.unobserve(target);
         const figure = target as HTMLElement;
-        const index = Number(figure.dataset.chart);
-        plots.push(plot(figure, all[index], groups[index], drawn));
+        const known = plots.get(figure);
+        if (known) groupOf(figure)[isIntersecting ? "enter" : "leave"](known);
+        else if (isIntersecting) waiting.add(figure);
+        else waiting.delete(figure);
       }
+      if (idle) setTimeout(next);
     },
     { rootMargin: AHEAD },
   );
   for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart]")) {
-    if (drawn.charts[Number(figure.dataset.chart)]?.x.length) watcher.observe(figure);
+    if (all[Number(figure.dataset.chart)]?.x.length) watcher.observe(figure);
   }
   const again = (): void => {
     forgetColors();
-    for (const one of plots) one.redraw(false);
+    for (const one of plots.values()) one.redraw(false);
   };
   addEventListener("whyidle-theme", again);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);

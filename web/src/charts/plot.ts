@@ -46,9 +46,10 @@ export function plot(figure: HTMLElement, chart: Chart, group: Group, drawn: Dra
   figure.querySelector("figcaption")?.append(readout.short);
   place.append(live);
   figure.classList.add("chart-lively");
-  const { width } = size(place, figure);
-  if (width !== u.width) u.setSize(size(place, figure));
-  new ResizeObserver(() => u.setSize(size(place, figure))).observe(place);
+  new ResizeObserver(() => {
+    const now = size(place, figure);
+    if (now.width !== u.width) u.setSize(now);
+  }).observe(place);
   group.join(u, (isZoomed) => figure.classList.toggle("chart-zoomed", isZoomed));
   listen(u, figure, chart, group, drawn);
   return u;
@@ -75,9 +76,15 @@ function cursor(chart: Chart, group: Group, series: uPlot.Series[]): uPlot.Curso
     y: false,
     bind: { dblclick: mine("dblclick") },
     drag: { x: true, y: false, setScale: false, dist: 6 },
-    points: { size: (_, i) => (series[i].class === "unseen" || chart.axis === "step_time_s" ? 0 : 7), width: () => 0 },
+    points: { show: (_, i) => (series[i].class === "pointed" ? dot() : none), size: 7, width: 0 },
     sync: chart.group ? { key: chart.group, scales: ["x", null], filters: { pub: passes } } : undefined,
   };
+}
+
+const none = null as unknown as HTMLElement; // uPlot knows it, its types do not
+
+function dot(): HTMLElement {
+  return document.createElement("div");
 }
 
 function zoomed(u: uPlot, group: Group): void {

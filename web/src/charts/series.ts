@@ -38,6 +38,7 @@ export function columns(chart: Chart, roles: string[]): Columns {
 function stroke(role: string, y: (number | null)[]): uPlot.Series {
   const alone = lonely(y);
   return {
+    class: role === "muted" ? undefined : "pointed",
     stroke: () => color(`--line-${role}`),
     width: role === "muted" ? 1 : y.length > DENSE ? 1.25 : 1.75,
     dash: DASHES[role],
@@ -73,7 +74,7 @@ function steps(counts: (number | null)[]): (number | null)[] {
 }
 
 function unseen(): uPlot.Series {
-  return { class: "unseen", width: 0, points: { show: false } };
+  return { width: 0, points: { show: false } };
 }
 
 function tinted(role: string): string {
