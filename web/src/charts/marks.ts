@@ -12,7 +12,7 @@ const SPACE = 84; // CSS pixels between numbers at the x axis
 const CLOSEST = 3; // CSS pixels between ticks of steps: closer ones say nothing
 
 /** Draw all that is not a line. */
-export function drawBehind(u: uPlot, chart: Chart, levels: Tick[], isTall: boolean): void {
+export function drawBehind(u: uPlot, chart: Chart, levels: Tick[]): void {
   const { ctx } = u;
   const ratio = devicePixelRatio;
   ctx.save();
@@ -22,7 +22,7 @@ export function drawBehind(u: uPlot, chart: Chart, levels: Tick[], isTall: boole
   const width = u.bbox.width / ratio;
   const height = u.bbox.height / ratio;
   ctx.translate(u.bbox.left / ratio, u.bbox.top / ratio);
-  drawMarks(u, chart, width, height, isTall);
+  drawMarks(u, chart, width, height);
   ctx.lineWidth = 1;
   ctx.setLineDash([]);
   for (const { value, label } of levels) {
@@ -53,9 +53,10 @@ function drawNumbers(u: uPlot, chart: Chart, width: number, height: number): voi
   }
 }
 
-function drawMarks(u: uPlot, chart: Chart, width: number, height: number, isTall: boolean): void {
+function drawMarks(u: uPlot, chart: Chart, width: number, height: number): void {
   const { ctx } = u;
   let free = 0;
+  const said = new Set<string>();
   for (const { mark, from, to } of placedMarks(u, chart, width)) {
     if (mark.kind === "step") {
       ctx.strokeStyle = color("--soft");
@@ -72,17 +73,22 @@ function drawMarks(u: uPlot, chart: Chart, width: number, height: number, isTall
     } else {
       ctx.strokeStyle = color(`--mark-${mark.kind}`);
       ctx.lineWidth = 1.25;
-      ctx.setLineDash([4, 3]);
-      line(ctx, from, -14, from, height);
+      ctx.setLineDash(isRecurring(mark) ? [] : [4, 3]);
+      line(ctx, from, isRecurring(mark) ? 0 : -14, from, height);
     }
-    if (!isTall && mark.kind !== "shape" && mark.kind !== "event") continue; // the legend names them
+    if (isRecurring(mark) || said.has(mark.label)) continue; // the legend names what recurs
     const room = ctx.measureText(mark.label).width;
     if (from < free || from + room + 4 > width) continue;
     ctx.fillStyle = color("--soft");
     ctx.textAlign = "left";
     ctx.fillText(mark.label, from + 4, -5);
+    said.add(mark.label);
     free = from + room + 10;
   }
+}
+
+function isRecurring({ kind }: Mark): boolean {
+  return kind === "checkpoint" || kind === "evaluation";
 }
 
 function placedMarks(u: uPlot, chart: Chart, width: number): { mark: Mark; from: number; to: number }[] {

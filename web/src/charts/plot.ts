@@ -1,10 +1,9 @@
 // One chart that can be pointed at, zoomed and walked through with keys, in the place of its static drawing.
 import type { Chart, Drawn } from "../data";
-import { jump } from "../jump";
 import { upward } from "./axes";
 import type { Group } from "./group";
 import { BOTTOM, drawBehind, LEFT } from "./marks";
-import { momentOf } from "./moment";
+import { lead, momentOf } from "./moment";
 import { uPlot } from "./notice";
 import { Readout, sentence } from "./readout";
 import { columns } from "./series";
@@ -37,7 +36,7 @@ export function plot(figure: HTMLElement, chart: Chart, group: Group, drawn: Dra
       series,
       bands,
       cursor: cursor(chart, group, series),
-      hooks: { drawAxes: [(self) => drawBehind(self, chart, ticks, isTall(figure))], setCursor: [said], setSelect: [(self) => zoomed(self, group)] },
+      hooks: { drawAxes: [(self) => drawBehind(self, chart, ticks)], setCursor: [said], setSelect: [(self) => zoomed(self, group)] },
     },
     data,
     live,
@@ -110,7 +109,7 @@ function listen(u: uPlot, figure: HTMLElement, chart: Chart, group: Group, drawn
   const go = (): void => {
     const index = indexOf(u, chart);
     const moment = index === null ? null : momentOf(chart, chart.x[index], drawn);
-    if (moment) jump(moment.timeline, moment.start, moment.end);
+    if (moment) lead(moment);
   };
   u.over.addEventListener("click", go);
   const reset = document.createElement("button");

@@ -118,25 +118,26 @@ def area(left: Floats64, bottom: Floats64, top: Floats64) -> str:
     return "".join(parts)
 
 
-def is_labeled(mark: Mark, *, tall: bool) -> bool:
-    """Say whether a mark has its name above it: in a small figure the legend names what recurs."""
-    return bool(mark.label) and mark.kind != "step" and (tall or mark.kind in {"shape", "event"})
+def is_labeled(mark: Mark) -> bool:
+    """Say whether a mark has its name above it: what recurs is named in the legend."""
+    return bool(mark.label) and mark.kind in {"shape", "event"}
 
 
 def placed(marks: Sequence[Mark], x: Scale, *, tall: bool) -> Iterator[Placed]:
-    """Yield the marks that a scale shows, labels only where there is room for them."""
+    """Yield the marks that a scale shows, names only where there is room for them, and each once."""
     character = LABELED / 2 if tall else LABELED
     steps = sum(mark.kind == "step" for mark in marks)
-    free = 0.0
+    free, said = 0.0, set[str]()
     for mark in sorted(marks, key=lambda mark: (mark.start, mark.end)):
         at, end = max(x.share(mark.start), 0.0), min(x.share(mark.end), 1.0)
         if at > 1 or end < 0 or (mark.kind == "step" and steps > STEPS):
             continue
         room = len(mark.label) * character
-        label = mark.label if is_labeled(mark, tall=tall) and at >= free and at + room <= 1 else ""
-        if label:
+        fits = is_labeled(mark) and mark.label not in said and at >= free and at + room <= 1
+        if fits:
             free = at + room
-        yield Placed(mark.kind, label, round(at * 100, 2), round((end - at) * 100, 2))
+            said.add(mark.label)
+        yield Placed(mark.kind, mark.label if fits else "", round(at * 100, 2), round((end - at) * 100, 2))
 
 
 def _bins(chart: Chart, line: Line, role: str, x: Scale, y: Scale) -> Drawn:
