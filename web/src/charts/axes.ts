@@ -44,7 +44,8 @@ export function upward(chart: Chart): { range: Range; ticks: Tick[] } {
   const { upper } = chart;
   const bounded = upper !== null && high <= upper;
   if (bounded) high = upper;
-  const spread = high - low || Math.abs(high) * 0.1 || 1;
+  let spread = high - low;
+  if (spread < Math.max(Math.abs(high) * 1e-9, 1e-30)) spread = Math.abs(high) > 1e-30 ? Math.abs(high) * 0.1 : 1;
   const step = chart.unit === "%" && low === 0 && high === 100 ? 50 : roundStep(spread / 4);
   low = Math.floor(low / step + 1e-9) * step;
   if (!bounded) high = Math.ceil(high / step - 1e-9) * step;
@@ -166,8 +167,9 @@ function placesOf(step: number): number {
 }
 
 function fixed(value: number, places: number): string {
+  if (!value) return "0";
   const digits = { minimumFractionDigits: places, maximumFractionDigits: places };
-  return (value || 0).toLocaleString("en-US", digits);
+  return value.toLocaleString("en-US", digits);
 }
 
 function extent(chart: Chart): Range {

@@ -9,6 +9,8 @@ export const LEFT = 44; // CSS pixels of the numbers at the y axis
 export const BOTTOM = 26;
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 const SPACE = 84; // CSS pixels between numbers at the x axis
+const FEW = 12; // moments that recur: more are short lines at the top, so that they do not hide the chart
+const RUG = 8;
 const CLOSEST = 3; // CSS pixels between ticks of steps: closer ones say nothing
 
 /** Draw all that is not a line. */
@@ -57,7 +59,9 @@ function drawMarks(u: uPlot, chart: Chart, width: number, height: number): void 
   const { ctx } = u;
   let free = 0;
   const said = new Set<string>();
-  for (const { mark, from, to } of placedMarks(u, chart, width)) {
+  const placed = placedMarks(u, chart, width);
+  const crowded = placed.filter(({ mark }) => isRecurring(mark) && mark.start === mark.end).length > FEW;
+  for (const { mark, from, to } of placed) {
     if (mark.kind === "step") {
       ctx.strokeStyle = color("--soft");
       ctx.lineWidth = 1;
@@ -74,7 +78,7 @@ function drawMarks(u: uPlot, chart: Chart, width: number, height: number): void 
       ctx.strokeStyle = color(`--mark-${mark.kind}`);
       ctx.lineWidth = 1.25;
       ctx.setLineDash(isRecurring(mark) ? [] : [4, 3]);
-      line(ctx, from, isRecurring(mark) ? 0 : -14, from, height);
+      line(ctx, from, isRecurring(mark) ? 0 : -14, from, crowded && isRecurring(mark) ? RUG : height);
     }
     if (isRecurring(mark) || said.has(mark.label)) continue; // the legend names what recurs
     const room = ctx.measureText(mark.label).width;

@@ -22,6 +22,7 @@ from whyidle.render.words import clean, duration, plural
 TOP: Final = 8  # pixels above the largest number of the y axis
 STRIP: Final = 16  # pixels for the names of marks
 RECURRING: Final = ("checkpoint", "evaluation")  # kinds of marks that the legend of a small figure names
+FEW: Final = 12  # moments that recur: more are short lines at the top, so that they do not hide the chart
 LISTED: Final = 40  # marks that the table below a figure names
 
 
@@ -57,6 +58,7 @@ def figure(
     y, levels = upward(chart)
     every = roles(chart.lines)
     head, rows = numbers(chart)
+    known = {chart.title, chart.unit}
     return filled(
         "chart",
         chart=chart,
@@ -64,6 +66,8 @@ def figure(
         tall=tall,
         roles=" ".join(every),
         legend=legend(chart.lines, every),
+        only=chart.lines[0].label if len(chart.lines) == 1 and chart.lines[0].label not in known else "",
+        crowded=sum(mark.kind in RECURRING and mark.start == mark.end for mark in chart.marks) > FEW,
         lines=tuple(drawn(chart, x, y)),
         levels=levels,
         ticks=along(x, chart.axis, chart.clock),

@@ -73,14 +73,16 @@ def upward(chart: Chart) -> tuple[Scale, tuple[Tick, ...]]:
         low = min(low, 0.0)
     if chart.upper is not None and high <= chart.upper:
         high = chart.upper
-    spread = high - low or abs(high) * 0.1 or 1.0
+    spread = high - low
+    if spread < max(abs(high) * 1e-9, 1e-30):  # all the same, but for what floats cannot tell apart
+        spread = abs(high) * 0.1 if abs(high) > 1e-30 else 1.0
     step = 50.0 if chart.unit == "%" and (low, high) == (0.0, 100.0) else round_step(spread / 4)
     low = math.floor(low / step + 1e-9) * step
     if chart.upper is None or high > chart.upper:
         high = math.ceil(high / step - 1e-9) * step
     scale = Scale(low, high if high > low else low + step)
     places = max(0, -math.floor(math.log10(step) + 1e-9))
-    ticks = [Tick(scale.share(value), f"{value:,.{places}f}") for value in multiples(scale, step)]
+    ticks = [Tick(scale.share(value), f"{value:,.{places}f}" if value else "0") for value in multiples(scale, step)]
     if chart.upper == scale.high and ticks[-1].at < 1 - 1e-9:  # a limit that is no round number
         ticks = [tick for tick in ticks if tick.at < 1 - CLOSE]
         ticks.append(Tick(1.0, f"{chart.upper:,.{max(places, 1)}f}"))
