@@ -8,6 +8,7 @@ from typing import Final
 from whyidle.model.finding import Report
 from whyidle.render.html.section import Section
 from whyidle.render.html.sections import (
+    curves,
     findings,
     fixes,
     linted,
@@ -15,6 +16,7 @@ from whyidle.render.html.sections import (
     seconds,
     settings,
     source,
+    steps,
     tables,
     timeline,
     unknown,
@@ -29,6 +31,8 @@ SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     fixes.section,
     findings.section,
     timeline.section,
+    curves.section,
+    steps.section,
     source.section,
     tables.section,
     settings.section,
