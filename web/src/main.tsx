@@ -7,13 +7,17 @@ import { saveReport } from "./save";
 import { themes } from "./theme";
 import { Timelines } from "./timeline/Timelines";
 import "./style.css";
+import "./timeline/timeline.css";
 
 async function main(): Promise<void> {
   themes();
   saveReport();
   const drawn = await read();
-  const place = document.querySelector('[data-island="timeline"]');
-  if (place) render(<Timelines drawn={drawn} />, place);
+  const place = document.querySelector<HTMLElement>('[data-island="timeline"]');
+  if (place && drawn.timelines.length) {
+    place.textContent = ""; // what stood there for readers without scripts
+    render(<Timelines drawn={drawn} aligned={place.dataset.align === "step"} />, place);
+  }
   for (const figure of document.querySelectorAll<HTMLElement>("[data-chart]")) {
     const chart = drawn.charts[Number(figure.dataset.chart)];
     if (chart) render(<Chart chart={chart} />, figure);

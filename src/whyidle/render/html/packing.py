@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from whyidle.model.finding import CAUSES
 from whyidle.model.picture import Chart, Lane, Line, Picture, Timeline
+from whyidle.render.bars import MEANINGS
 from whyidle.render.palette import GROUP_OF, slug
 
 LONGEST = 300  # characters of a name that a page shows
@@ -33,6 +34,7 @@ def packed(picture: Picture) -> str:
             "timelines": timelines,
             "charts": [_chart(chart) for chart in picture.charts],
             "causes": {cause: slug(GROUP_OF[cause]) for cause in CAUSES},
+            "meanings": {slug(label): meaning for label, meaning in MEANINGS.items()},
             "bytes": base64.b64encode(zlib.compress(bytes(block), 6)).decode(),
         },
         separators=(",", ":"),
