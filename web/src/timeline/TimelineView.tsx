@@ -98,7 +98,7 @@ export function TimelineView({ drawn, timeline, onStage, onSpan, onAct }: Props)
     stage!.redraw();
   };
   const detail = picked && about(drawn, timeline, picked.row, picked.at);
-  const idle = idleShare(rows, span);
+  const idle = idleShare(timeline, rows, span);
   return (
     <div class="tl">
       <canvas class="tl-mini" ref={strip} aria-hidden="true" />
@@ -120,7 +120,7 @@ export function TimelineView({ drawn, timeline, onStage, onSpan, onAct }: Props)
           <Detail about={detail} />
         ) : (
           <span class="tl-soft">
-            {duration(span.end - span.start)} shown{idle === null ? "" : `, ${percent(idle)} of it idle`}.{" "}
+            {duration(span.end - span.start)} shown{idle === null ? "" : ` · GPU idle ${percent(idle)} of it`}{" "}
             <span class="tl-hint">Tap a slice for details.</span>
           </span>
         )}

@@ -58,7 +58,9 @@ export function Timelines({ drawn, aligned }: Props) {
     jumps((timeline, start, end, label) => go({ timeline, start, end }, true, label));
     const follow = (): void => {
       const to = placeIn(location.hash);
-      if (to) go(to, false);
+      if (!to) return;
+      go(to, false);
+      document.getElementById("timeline")?.scrollIntoView({ block: "start" });
     };
     follow();
     addEventListener("hashchange", follow);

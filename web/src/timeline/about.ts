@@ -38,39 +38,63 @@ export interface Entry {
   slug: string;
   label: string;
   meaning: string;
-  share: number; // of the span; of several devices the mean
+  share: number; // of what was judged of the span; of several devices the mean
 }
 
 /** Return the groups of causes of a timeline, with their share of a span, the largest of the whole first. */
-export function legend(drawn: Drawn, timeline: Timeline, rows: Row[], span: Span): Entry[] {
+export function legend(drawn: Drawn, timeline: Timeline, rows: Row[], shown: Span): Entry[] {
+  const span = judged(timeline, shown);
   const idle = rows.filter((row) => row.lane.kind === "idle");
-  const slugs = timeline.names.map((name) => drawn.causes[name] ?? "unknown");
-  const [here, whole] = [new Map<string, number>(), new Map<string, number>()];
-  const first = new Map<string, string>();
+  const here = new Float64Array(timeline.names.length);
   for (const row of idle) {
-    for (let i = 0; i < row.start.length; i++) {
-      const slug = slugs[row.name[i]];
-      whole.set(slug, (whole.get(slug) ?? 0) + row.end[i] - row.start[i]);
-      first.set(slug, timeline.names[row.name[i]]);
-    }
-    for (let i = above(row.reach, span.start); i < row.start.length && row.start[i] < span.end; i++) {
-      const part = Math.min(row.end[i], span.end) - Math.max(row.start[i], span.start);
-      if (part > 0) here.set(slugs[row.name[i]], (here.get(slugs[row.name[i]]) ?? 0) + part);
-    }
+    for (let i = above(row.reach, span.start); i < row.start.length && row.start[i] < span.end; i++)
+      here[row.name[i]] += Math.max(0, Math.min(row.end[i], span.end) - Math.max(row.start[i], span.start));
   }
-  const per = Math.max(idle.length, 1) * (span.end - span.start);
-  return [...whole].sort((a, b) => b[1] - a[1]).map(([slug]) => ({
+  const per = Math.max(idle.length, 1) * Math.max(span.end - span.start, 1);
+  return groups(drawn, timeline, idle).map(({ slug, names }) => ({
     slug,
     label: labelOf(slug),
-    meaning: meaningOf(drawn, first.get(slug)!),
-    share: (here.get(slug) ?? 0) / per,
+    meaning: meaningOf(drawn, timeline.names[names[0]]),
+    share: names.reduce((sum, name) => sum + here[name], 0) / per,
   }));
 }
 
-/** Return which share of a span is idle; null where no lane tells. */
-export function idleShare(rows: Row[], span: Span): number | null {
+interface Group {
+  slug: string;
+  names: number[];
+}
+
+const grouped = new WeakMap<Timeline, Group[]>();
+
+/** Return the groups of causes that a timeline has, those with the most time first. */
+function groups(drawn: Drawn, timeline: Timeline, idle: Row[]): Group[] {
+  const known = grouped.get(timeline);
+  if (known) return known;
+  const time = new Float64Array(timeline.names.length);
+  for (const row of idle) row.name.forEach((name, i) => (time[name] += row.end[i] - row.start[i]));
+  const made = new Map<string, number[]>();
+  time.forEach((length, name) => {
+    const slug = drawn.causes[timeline.names[name]] ?? "unknown";
+    if (length) made.set(slug, [...(made.get(slug) ?? []), name]);
+  });
+  const total = ([, names]: [string, number[]]): number => names.reduce((sum, name) => sum + time[name], 0);
+  const sorted = [...made].sort((a, b) => total(b) - total(a)).map(([slug, names]) => ({ slug, names }));
+  grouped.set(timeline, sorted);
+  return sorted;
+}
+
+/** Return the part of a span that was judged: what lies within steps, where there are any. */
+export function judged(timeline: Timeline, span: Span): Span {
+  const lane = timeline.lanes.find((one) => one.kind === "step" && one.start.length);
+  if (!lane) return span;
+  const start = Math.max(span.start, lane.start[0]);
+  return { start, end: Math.max(start, Math.min(span.end, lane.end[lane.end.length - 1])) };
+}
+
+/** Return which share of the judged part of a span is idle; null where no lane tells. */
+export function idleShare(timeline: Timeline, rows: Row[], span: Span): number | null {
   const idle = rows.filter((row) => row.lane.kind === "idle");
-  if (!idle.length) return null;
-  const sum = idle.reduce((all, row) => all + taken(row, span.start, span.end), 0);
-  return sum / (idle.length * (span.end - span.start));
+  const { start, end } = judged(timeline, span);
+  if (!idle.length || start === end) return null;
+  return idle.reduce((all, row) => all + taken(row, start, end), 0) / (idle.length * (end - start));
 }

@@ -1,7 +1,7 @@
 // Draws rows of slices: at most about one rectangle for each pixel of a row, however many slices there are.
-import type { Drawn, Timeline } from "../data";
+import type { Drawn, Lane, Timeline } from "../data";
 import type { Layout, Placed } from "./layout";
-import { FULL, toneNames, type Palette, type Tone } from "./palette";
+import { FULL, toneNumbers, toneOrder, type Palette } from "./palette";
 import { above } from "./rows";
 import type { Span } from "./span";
 
@@ -19,18 +19,30 @@ export interface Scene {
 }
 
 const NARROW = 1.5; // px: slices below are drawn together with those that share their pixel
-const LEGIBLE = 34; // px: no text in what is narrower
+const LEGIBLE = 22; // px: no text in what is narrower
 const DIM = 1;
-type ToneOf = (name: number, odd: boolean) => string;
-const tones = new WeakMap<object, ToneOf>(); // by lane
+const tones = new WeakMap<object, [even: Uint8Array, odd: Uint8Array]>(); // by lane: of each name
 
 export function rows(ctx: CanvasRenderingContext2D, scene: Scene): void {
-  for (const strip of scene.layout.strips) {
-    let toneOf = tones.get(strip.lane);
-    if (!toneOf) tones.set(strip.lane, (toneOf = toneNames(scene.drawn, scene.timeline, strip.lane)));
-    if (strip.lane.covered.length) under(ctx, scene, strip.rows[0] ?? null, strip.top, toneOf, strip.lane.covered);
-    for (const placed of strip.rows) new Pen(ctx, scene, placed, toneOf).row();
+  const { drawn, timeline, layout, cause } = scene;
+  const single = cause === null ? -1 : toneOrder(drawn).indexOf(cause);
+  for (const { lane, top, rows: shown } of layout.strips) {
+    let both = tones.get(lane);
+    if (!both) {
+      both = [toneNumbers(drawn, timeline, lane, false), toneNumbers(drawn, timeline, lane, true)];
+      tones.set(lane, both);
+    }
+    if (lane.covered.length) under(ctx, scene, lane, top, shown[0]?.height ?? 15);
+    for (const placed of shown) new Pen(ctx, scene, placed, both, steps(scene, lane, both[0], single)).row();
   }
+}
+
+/** Return how strong each name is drawn: what a search or the legend leaves out stands back. */
+function steps(scene: Scene, lane: Lane, tone: Uint8Array, single: number): Uint8Array {
+  const { names } = scene;
+  const choosy = single >= 0 && (lane.kind === "idle" || lane.kind === "phase");
+  if (!names && !choosy) return new Uint8Array(tone.length).fill(FULL);
+  return tone.map((one, name) => ((names && !names[name]) || (choosy && one !== single) ? DIM : FULL));
 }
 
 /** Draws one row from left to right; rectangles that touch and look alike become one. */
@@ -41,64 +53,89 @@ class Pen {
   // Slices too narrow for a rectangle of their own, of one pixel.
   private pixel = -1;
   private covered = 0;
-  private longest = 0;
-  private tone = "";
+  private weight = 0; // of the one that gives its colour
+  private tone = 0;
   private step = FULL;
+  private stack: Float64Array; // px that each tone covers of it
+  private stacks: boolean;
 
   constructor(
     private ctx: CanvasRenderingContext2D,
     private scene: Scene,
     private placed: Placed,
-    private toneOf: ToneOf,
-  ) {}
+    private toned: [even: Uint8Array, odd: Uint8Array],
+    private strength: Uint8Array, // by name
+  ) {
+    this.stacks = placed.row.lane.kind === "idle";
+    this.stack = new Float64Array(scene.colors.tones.length);
+  }
 
   row(): void {
     const { span, left, width } = this.scene;
-    const { row } = this.placed;
+    const { start, end, name, reach, depth, lane } = this.placed.row;
     const scale = width / (span.end - span.start);
-    for (let i = above(row.reach, span.start); i < row.start.length; i++) {
-      const start = row.start[i];
-      if (start >= span.end) break;
-      const end = row.end[i];
-      if (end <= span.start) continue;
-      const from = (Math.max(start, span.start) - span.start) * scale;
-      const to = (Math.min(end, span.end) - span.start) * scale;
-      if (to - from < NARROW) this.narrow(Math.floor(from), to - from, i);
-      else this.wide(left + from, left + to, i);
+    const alternate = lane.kind === "step";
+    let tone = this.toned[depth % 2];
+    for (let i = above(reach, span.start); i < start.length; i++) {
+      const begun = start[i];
+      const over = end[i];
+      if (begun >= span.end) break;
+      if (over <= span.start) continue;
+      const from = (Math.max(begun, span.start) - span.start) * scale;
+      const to = (Math.min(over, span.end) - span.start) * scale;
+      if (alternate) tone = this.toned[i % 2];
+      if (to - from < NARROW) this.narrow(Math.floor(from), to - from, tone[name[i]], this.strength[name[i]]);
+      else this.wide(left + from, left + to, i, tone[name[i]]);
     }
     this.flush();
     this.put(-1, -1, "");
   }
 
-  private narrow(pixel: number, length: number, i: number): void {
+  private narrow(pixel: number, length: number, tone: number, step: number): void {
     if (pixel !== this.pixel) this.flush();
     this.pixel = pixel;
     this.covered += length;
-    const step = this.stepOf(i);
+    if (this.stacks) this.stack[tone] += length;
     // What was searched for is never hidden by what was not.
-    if (length + (step === FULL ? 1e6 : 0) >= this.longest) {
-      this.longest = length + (step === FULL ? 1e6 : 0);
-      this.tone = this.toneOf(this.placed.row.name[i], this.odd(i));
-      this.step = step;
-    }
+    const weight = step === FULL ? length + 1e6 : length;
+    if (weight < this.weight) return;
+    this.weight = weight;
+    this.tone = tone;
+    this.step = step;
   }
 
   private flush(): void {
     if (this.pixel < 0) return;
-    const share = Math.min(1, this.covered);
-    // A single slice is seen, however short: at a third of its colour.
-    const step = Math.min(this.step, Math.max(3, Math.round(share * FULL)));
     const x = this.scene.left + this.pixel;
-    this.put(x, x + 1, this.of(this.tone).fill[step]);
+    if (this.stacks) this.pile(x);
+    else {
+      // A single slice is seen, however short: at a third of its colour.
+      const step = Math.min(this.step, Math.max(3, Math.round(Math.min(1, this.covered) * FULL)));
+      this.put(x, x + 1, this.scene.colors.tones[this.tone].fill[step]);
+    }
     this.pixel = -1;
-    this.covered = this.longest = 0;
+    this.covered = this.weight = 0;
   }
 
-  private wide(from: number, to: number, i: number): void {
+  /** Draw what a pixel's slices cover as a bar as high as their share of it: many short gaps look like what they cost. */
+  private pile(x: number): void {
+    this.put(-1, -1, "");
+    const { top, height } = this.placed;
+    const whole = Math.max(1 / this.covered, height); // px that all of it is worth: a single gap is seen, too
+    let bottom = top + height;
+    for (let tone = 0; tone < this.stack.length; tone++) {
+      if (!this.stack[tone]) continue;
+      const high = Math.min(this.stack[tone] * whole, bottom - top);
+      this.ctx.fillStyle = this.scene.colors.tones[tone].fill[this.step];
+      this.ctx.fillRect(x, (bottom -= high), 1, high);
+      this.stack[tone] = 0;
+    }
+  }
+
+  private wide(from: number, to: number, i: number, number: number): void {
     this.flush();
-    const { row } = this.placed;
-    const tone = this.of(this.toneOf(row.name[i], this.odd(i)));
-    const step = this.stepOf(i);
+    const tone = this.scene.colors.tones[number];
+    const step = this.strength[this.placed.row.name[i]];
     const hair = to - from >= 4 ? 1 : 0; // the ground between neighbours
     this.put(from, to - hair, tone.fill[step]);
     if (to - from >= LEGIBLE && this.placed.height >= 13) {
@@ -124,38 +161,20 @@ class Pen {
   private text(x: number, width: number, i: number, ink: string): void {
     const { row, top, height } = this.placed;
     const { timeline, colors, said } = this.scene;
-    const shown = fitting(this.ctx, said(row.lane.kind, timeline.names[row.name[i]]), width - 10);
-    if (!shown) return;
-    this.ctx.fillStyle = row.lane.kind === "step" || row.lane.kind === "thread" ? colors.text : ink;
-    this.ctx.fillText(shown, x + 5, top + height / 2 + 0.5);
-  }
-
-  private odd(i: number): boolean {
-    return this.placed.row.lane.kind === "step" ? i % 2 === 1 : this.placed.row.depth % 2 === 1;
-  }
-
-  private of(tone: string): Tone {
-    return this.scene.colors.tones.get(tone) ?? this.scene.colors.tones.get("other")!;
-  }
-
-  /** How strong a slice is drawn: what a search or the legend leaves out stands back. */
-  private stepOf(i: number): number {
-    const { names, cause } = this.scene;
-    const { row } = this.placed;
-    if (names && !names[row.name[i]]) return DIM;
-    const hasCause = row.lane.kind === "idle" || row.lane.kind === "phase";
-    return cause && hasCause && this.toneOf(row.name[i], false) !== cause ? DIM : FULL;
+    const { kind } = row.lane;
+    const lines = written(this.ctx, said(kind, timeline.names[row.name[i]]), width - 8, kind, height);
+    this.ctx.fillStyle = kind === "step" || kind === "thread" ? colors.text : ink;
+    lines.forEach((line, at) =>
+      this.ctx.fillText(line, x + 4, top + height / 2 + 0.5 + (at - (lines.length - 1) / 2) * 13));
   }
 }
 
 /** Draw, behind a lane, what all of its slices cover: also those that the page leaves out. */
-function under(
-  ctx: CanvasRenderingContext2D, scene: Scene, placed: Placed | null, top: number, toneOf: ToneOf, covered: Uint8Array,
-): void {
-  const { timeline, span, left, width, colors } = scene;
-  const kind = placed?.row.lane.kind;
-  const tone = colors.tones.get(kind === "thread" ? "host" : kind === "stream" ? "copy" : toneOf(-1, false))
-    ?? colors.tones.get("other")!;
+function under(ctx: CanvasRenderingContext2D, scene: Scene, lane: Lane, top: number, height: number): void {
+  const { drawn, timeline, span, left, width, colors } = scene;
+  const { covered } = lane;
+  const name = { thread: "host", stream: "copy" }[lane.kind as string] ?? "other";
+  const tone = colors.tones[toneOrder(drawn).indexOf(name)];
   const part = (timeline.end - timeline.start) / covered.length;
   const scale = width / (span.end - span.start);
   const wide = Math.max(1, Math.floor(part * scale));
@@ -168,7 +187,7 @@ function under(
       most = Math.max(most, covered[bin]);
     if (most) {
       ctx.fillStyle = tone.fill[Math.max(1, Math.round((most / 255) * (FULL - 2)))];
-      ctx.fillRect(left + x, top, Math.min(wide, width - x), placed?.height ?? 15);
+      ctx.fillRect(left + x, top, Math.min(wide, width - x), height);
     }
     x += wide;
   }
@@ -176,15 +195,31 @@ function under(
 
 const widths = new Map<string, number>(); // of a text, px, in the font of slices
 
-/** Return as much of a text as fits; "" where not even a few letters do. */
-function fitting(ctx: CanvasRenderingContext2D, text: string, width: number): string {
-  const short = text.length > 160 ? text.slice(0, 160) : text;
-  let whole = widths.get(short);
-  if (whole === undefined) {
+function wide(ctx: CanvasRenderingContext2D, text: string): number {
+  let width = widths.get(text);
+  if (width === undefined) {
     if (widths.size > 20_000) widths.clear();
-    widths.set(short, (whole = ctx.measureText(short).width));
+    widths.set(text, (width = ctx.measureText(text).width));
   }
-  if (whole <= width) return short;
-  const letters = Math.floor((width / whole) * short.length) - 1;
-  return letters >= 3 ? `${short.slice(0, letters)}…` : "";
+  return width;
+}
+
+/** Return a name as it fits: whole, on two lines, as its number alone where it is a step's, or its beginning. */
+function written(ctx: CanvasRenderingContext2D, name: string, width: number, kind: string, height: number): string[] {
+  const text = name.length > 160 ? name.slice(0, 160) : name;
+  const whole = wide(ctx, text);
+  if (whole <= width) return [text];
+  if (kind === "step") {
+    const number = /\d+$/.exec(text)?.[0] ?? "";
+    return number && wide(ctx, number) <= width ? [number] : [];
+  }
+  if (height >= 30) {
+    // The blank nearest the middle, so that both lines are about as long.
+    const blanks = [...text.matchAll(/ /g)].map((blank) => blank.index);
+    const at = blanks.sort((a, b) => Math.abs(a - text.length / 2) - Math.abs(b - text.length / 2))[0] ?? -1;
+    const lines = [text.slice(0, at), text.slice(at + 1)];
+    if (at > 0 && lines.every((line) => wide(ctx, line) <= width)) return lines;
+  }
+  const letters = Math.floor(((width - 6) / whole) * text.length);
+  return letters >= 3 ? [`${text.slice(0, letters).trimEnd()}…`] : [];
 }

@@ -13,7 +13,7 @@ export interface Palette {
   raised: string;
   accent: string;
   font: string;
-  tones: Map<string, Tone>;
+  tones: Tone[]; // in the order of toneOrder()
 }
 
 export interface Tone {
@@ -38,11 +38,11 @@ export function palette(drawn: Drawn, light = false): Palette {
   const style = getComputedStyle(root);
   const read = (name: string): string => style.getPropertyValue(name).trim();
   const ground = rgb(read("--ground") || "#ffffff");
-  const tones = new Map<string, Tone>();
-  for (const slug of new Set([...Object.values(drawn.causes), "busy", "other"]))
-    tones.set(slug, tone(rgb(read(`--c-${slug}`) || "#9a9a9a"), ground));
-  for (const [name, [of, share]] of Object.entries(NEUTRAL))
-    tones.set(name, tone(mix(ground, rgb(read(of) || "#777777"), share), ground));
+  const tones = toneOrder(drawn).map((name) => {
+    if (!(name in NEUTRAL)) return tone(rgb(read(`--c-${name}`) || "#9a9a9a"), ground);
+    const [of, share] = NEUTRAL[name];
+    return tone(mix(ground, rgb(read(of) || "#777777"), share), ground);
+  });
   const made: Palette = {
     ground: css(ground),
     text: read("--text"),
@@ -89,18 +89,16 @@ function rgb(color: string): Rgb {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as Rgb;
 }
 
-/** Return the tone of each slice name of a lane, by the name's index; `odd` for every other row or step. */
-export function toneNames(drawn: Drawn, timeline: Timeline, lane: Lane): (name: number, odd: boolean) => string {
-  if (lane.kind === "step") return (_, odd) => (odd ? "step-odd" : "step");
-  if (lane.kind === "thread") return (_, odd) => (odd ? "host-odd" : "host");
-  const known = new Map<number, string>();
-  return (name) => {
-    let slug = known.get(name);
-    if (slug === undefined) {
-      const text = timeline.names[name];
-      slug = lane.kind === "stream" && /^mem(cpy|set)/i.test(text) ? "copy" : slugOf(drawn, lane.kind, text);
-      known.set(name, slug);
-    }
-    return slug;
-  };
+/** The order in which tones are numbered: those of causes, then the neutral ones. */
+export function toneOrder(drawn: Drawn): string[] {
+  return [...new Set([...Object.values(drawn.causes), "busy", "other"]), ...Object.keys(NEUTRAL)];
+}
+
+/** Return the number of the tone of each slice name of a lane; `odd` for every other row or step. */
+export function toneNumbers(drawn: Drawn, timeline: Timeline, lane: Lane, odd: boolean): Uint8Array {
+  const order = toneOrder(drawn);
+  const neutral = { step: "step", thread: "host" }[lane.kind as string];
+  if (neutral) return new Uint8Array(timeline.names.length).fill(order.indexOf(odd ? `${neutral}-odd` : neutral));
+  return Uint8Array.from(timeline.names, (text) =>
+    order.indexOf(lane.kind === "stream" && /^mem(cpy|set)/i.test(text) ? "copy" : slugOf(drawn, lane.kind, text)));
 }

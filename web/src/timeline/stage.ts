@@ -24,7 +24,7 @@ const frames: number[] = []; // script time of the last frames, ms: bench/report
 (window as unknown as { whyidle: object }).whyidle = { frames };
 
 export const NARROW = 620; // px: no room for titles beside the lanes
-const GUTTER = 132;
+const GUTTER = 150;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Stage {
@@ -190,16 +190,20 @@ export class Stage {
     rows(ctx, scene);
     marks(ctx, this);
     if (this.paper) titles(ctx, this);
-    mini(this.fresh(this.strip, this.left + this.width, MINI), this);
+    mini(this.fresh(this.strip, this.left + this.width, MINI), this, this.sharp);
     if (this.band && this.band.until !== Infinity) {
       if (performance.now() < this.band.until) this.redraw();
       else this.mark(this.band.kind, null);
     }
   }
 
+  private get sharp(): number {
+    return this.paper ? 3 : Math.min(window.devicePixelRatio || 1, 3);
+  }
+
   /** Return a canvas that is empty and as sharp as the screen, or paper. */
   private fresh(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
-    const sharp = this.paper ? 3 : Math.min(window.devicePixelRatio || 1, 3);
+    const { sharp } = this;
     const [wide, high] = [Math.round(width * sharp), Math.round(height * sharp)];
     if (canvas.width !== wide || canvas.height !== high) {
       canvas.width = wide;
