@@ -42,11 +42,10 @@ def _lane(
     end: np.ndarray,
     first: int,
     names: int,
-    depth: np.ndarray | None = None,
 ) -> Lane:
     count = len(start)
     name = (first + np.arange(count) % names).astype(np.int32)
-    depth = np.zeros(count, np.uint8) if depth is None else depth
+    depth = np.zeros(count, np.uint8)
     return Lane(title, kind, start.astype(np.int64), end.astype(np.int64), name, depth, count, NONE)
 
 

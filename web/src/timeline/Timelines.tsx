@@ -164,7 +164,7 @@ function follow(stage: Stage, span: Span): void {
 function Selector({ drawn, shown, choose }: { drawn: Drawn; shown: number; choose: (index: number) => void }) {
   return (
     <label class="tl-select">
-      <span class="tl-hidden">Timeline</span>
+      <span class="tl-hidden">Timeline shown</span>
       <select value={shown} onChange={(event) => choose(Number(event.currentTarget.value))}>
         {drawn.timelines.map((timeline, index) => <option value={index}>{timeline.title}</option>)}
       </select>
