@@ -157,7 +157,7 @@ def test_the_pointer_tells_what_is_under_it_and_a_drag_moves(open_page: OpenPage
 def test_a_drag_on_the_ruler_chooses_a_range(open_page: OpenPage, small: Picture) -> None:
     page = open_page(html(small))
     box = stage(page).bounding_box()
-    left, width = box["x"] + 150, box["width"] - 150
+    left, width = box["x"] + 162, box["width"] - 162
     page.mouse.move(left + width * 0.3, box["y"] + 10)
     page.mouse.down()
     page.mouse.move(left + width * 0.5, box["y"] + 10, steps=4)

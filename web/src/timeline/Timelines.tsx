@@ -3,17 +3,19 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Drawn } from "../data";
 import { jumps } from "../jump";
+import { idleShare } from "./about";
 import { alike, stepsOf } from "./align";
 import { saidOf } from "./causes";
 import { placeIn, remember, type Place } from "./hash";
 import { HELP, type Act } from "./keys";
+import { rowsOf } from "./rows";
 import { bring, steer } from "./steer";
 import { around, same, type Span } from "./span";
 import type { Stage } from "./stage";
 import { find, type Found } from "./search";
 import { TimelineView } from "./TimelineView";
 import { download, traceEvents } from "./traceEvents";
-import { duration, many, moment } from "./words";
+import { duration, many, moment, percent } from "./words";
 
 interface Props {
   drawn: Drawn;
@@ -70,19 +72,24 @@ export function Timelines({ drawn, aligned }: Props) {
   const standing = (index: number) => (stage: Stage | null): void => {
     stages[index] = stage;
     if (!stage) return;
-    active.current = index;
-    seeker.again(index);
+    active.current = both ? 0 : index;
+    if (both && stages[0]) lead(0, stages[0].span);
+    seeker.again();
     if (wanted.current?.timeline !== index) return;
     place(stage, wanted.current, jumping.current);
     wanted.current = null;
   };
+  const lead = (index: number, span: Span): void => {
+    const other = both ? stages[1 - index] : null;
+    if (other) follow(other, alike(drawn.timelines[index], drawn.timelines[1 - index], span, linked.current));
+  };
+  useEffect(() => {
+    const stage = stages[active.current];
+    if (stage) lead(active.current, stage.span);
+  }, [scale]);
   const spanned = (index: number) => (span: Span): void => {
     active.current = index;
-    const other = both ? stages[1 - index] : null;
-    if (other) {
-      const to = alike(drawn.timelines[index], drawn.timelines[1 - index], span, linked.current);
-      follow(other, to);
-    }
+    lead(index, span);
     if (!wanted.current) remember({ timeline: index, ...span });
   };
   const act = (index: number) => (what: Act): void => {
@@ -157,16 +164,21 @@ export function Timelines({ drawn, aligned }: Props) {
 function follow(stage: Stage, span: Span): void {
   const tell = stage.onSpan;
   stage.onSpan = () => {};
-  stage.show(span);
+  stage.show(span, false, true);
   stage.onSpan = tell;
 }
 
 function Selector({ drawn, shown, choose }: { drawn: Drawn; shown: number; choose: (index: number) => void }) {
+  const idle = useMemo(() => drawn.timelines.map((timeline) => {
+    const rows = timeline.lanes.filter((lane) => lane.kind === "idle").flatMap(rowsOf);
+    const share = idleShare(timeline, rows, timeline);
+    return share === null ? "" : ` · idle ${percent(share)}`;
+  }), [drawn]);
   return (
     <label class="tl-select">
       <span class="tl-hidden">Timeline shown</span>
       <select value={shown} onChange={(event) => choose(Number(event.currentTarget.value))}>
-        {drawn.timelines.map((timeline, index) => <option value={index}>{timeline.title}</option>)}
+        {drawn.timelines.map((timeline, index) => <option value={index}>{timeline.title}{idle[index]}</option>)}
       </select>
     </label>
   );
@@ -177,7 +189,7 @@ interface Seeker {
   at: number; // of the hits
   look: (query: string) => void;
   step: (by: number) => void;
-  again: (timeline: number) => void;
+  again: () => void;
 }
 
 /** Search in the timeline that is shown, or in the one of two that was used last. */

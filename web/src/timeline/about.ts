@@ -1,7 +1,7 @@
 // What can be said of one slice, and of what is in view.
 import type { Drawn, Timeline } from "../data";
 import { numberOf } from "./align";
-import { labelOf, meaningOf, saidOf } from "./causes";
+import { labelOf, meaningOf, saidOf, slugOf } from "./causes";
 import { above, taken, type Row } from "./rows";
 import type { Span } from "./span";
 import { duration, moment, percent } from "./words";
@@ -41,10 +41,12 @@ export interface Entry {
   share: number; // of what was judged of the span; of several devices the mean
 }
 
-/** Return the groups of causes of a timeline, with their share of a span, the largest of the whole first. */
+/** Return the groups of causes of a timeline, with their share of a span, the largest of the whole first; of a run
+ * that was watched, what its training thread does. */
 export function legend(drawn: Drawn, timeline: Timeline, rows: Row[], shown: Span): Entry[] {
   const span = judged(timeline, shown);
-  const idle = rows.filter((row) => row.lane.kind === "idle");
+  const kind = rows.some((row) => row.lane.kind === "idle") ? "idle" : "phase";
+  const idle = rows.filter((row) => row.lane.kind === kind);
   const here = new Float64Array(timeline.names.length);
   for (const row of idle) {
     for (let i = above(row.reach, span.start); i < row.start.length && row.start[i] < span.end; i++)
@@ -53,8 +55,8 @@ export function legend(drawn: Drawn, timeline: Timeline, rows: Row[], shown: Spa
   const per = Math.max(idle.length, 1) * Math.max(span.end - span.start, 1);
   return groups(drawn, timeline, idle).map(({ slug, names }) => ({
     slug,
-    label: labelOf(slug),
-    meaning: meaningOf(drawn, timeline.names[names[0]]),
+    label: kind === "idle" ? labelOf(slug) : names.map((name) => saidOf(drawn, kind, timeline.names[name])).join(", "),
+    meaning: kind === "idle" ? meaningOf(drawn, timeline.names[names[0]]) : "",
     share: names.reduce((sum, name) => sum + here[name], 0) / per,
   }));
 }
@@ -74,7 +76,7 @@ function groups(drawn: Drawn, timeline: Timeline, idle: Row[]): Group[] {
   for (const row of idle) row.name.forEach((name, i) => (time[name] += row.end[i] - row.start[i]));
   const made = new Map<string, number[]>();
   time.forEach((length, name) => {
-    const slug = drawn.causes[timeline.names[name]] ?? "unknown";
+    const slug = slugOf(drawn, idle[0]?.lane.kind ?? "idle", timeline.names[name]);
     if (length) made.set(slug, [...(made.get(slug) ?? []), name]);
   });
   const total = ([, names]: [string, number[]]): number => names.reduce((sum, name) => sum + time[name], 0);

@@ -46,7 +46,7 @@ function picture(stage: Stage, sharp: number): HTMLCanvasElement {
   ctx.fillRect(0, 0, width, HIGH);
   columns(stage).forEach((tones, x) => {
     let y = HIGH;
-    for (const [tone, share] of tones) {
+    for (const [tone, share] of [...tones].sort((a, b) => a[0] - b[0])) {
       ctx.fillStyle = colors.tones[tone].fill[FULL];
       ctx.fillRect(x, (y -= share * HIGH), 1, share * HIGH);
     }

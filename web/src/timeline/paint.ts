@@ -58,6 +58,7 @@ class Pen {
   private step = FULL;
   private stack: Float64Array; // px that each tone covers of it
   private stacks: boolean;
+  private names: (() => void)[] = []; // written over all rectangles
 
   constructor(
     private ctx: CanvasRenderingContext2D,
@@ -66,7 +67,7 @@ class Pen {
     private toned: [even: Uint8Array, odd: Uint8Array],
     private strength: Uint8Array, // by name
   ) {
-    this.stacks = placed.row.lane.kind === "idle";
+    this.stacks = placed.row.lane.kind === "idle" || placed.row.lane.kind === "phase";
     this.stack = new Float64Array(scene.colors.tones.length);
   }
 
@@ -85,10 +86,15 @@ class Pen {
       const to = (Math.min(over, span.end) - span.start) * scale;
       if (alternate) tone = this.toned[i % 2];
       if (to - from < NARROW) this.narrow(Math.floor(from), to - from, tone[name[i]], this.strength[name[i]]);
-      else this.wide(left + from, left + to, i, tone[name[i]]);
+      else {
+        // Slices of one row may overlap: a name ends where the next one begins.
+        const room = i + 1 < start.length ? (start[i + 1] - span.start) * scale : Infinity;
+        this.wide(left + from, left + to, Math.min(to, room) - from, i, tone[name[i]]);
+      }
     }
     this.flush();
     this.put(-1, -1, "");
+    for (const write of this.names) write();
   }
 
   private narrow(pixel: number, length: number, tone: number, step: number): void {
@@ -132,15 +138,15 @@ class Pen {
     }
   }
 
-  private wide(from: number, to: number, i: number, number: number): void {
+  private wide(from: number, to: number, room: number, i: number, number: number): void {
     this.flush();
     const tone = this.scene.colors.tones[number];
     const step = this.strength[this.placed.row.name[i]];
     const hair = to - from >= 4 ? 1 : 0; // the ground between neighbours
     this.put(from, to - hair, tone.fill[step]);
-    if (to - from >= LEGIBLE && this.placed.height >= 13) {
-      this.put(-1, -1, "");
-      this.text(from, to - from - hair, i, step === FULL ? tone.ink : this.scene.colors.soft);
+    if (room >= LEGIBLE && this.placed.height >= 13) {
+      const ink = step === FULL ? tone.ink : this.scene.colors.soft;
+      this.names.push(() => this.text(from, room - hair, i, ink));
     }
   }
 
@@ -221,5 +227,5 @@ function written(ctx: CanvasRenderingContext2D, name: string, width: number, kin
     if (at > 0 && lines.every((line) => wide(ctx, line) <= width)) return lines;
   }
   const letters = Math.floor(((width - 6) / whole) * text.length);
-  return letters >= 3 ? [`${text.slice(0, letters).trimEnd()}…`] : [];
+  return letters >= (kind === "idle" ? 9 : 5) ? [`${text.slice(0, letters).trimEnd()}…`] : [];
 }

@@ -24,7 +24,7 @@ const frames: number[] = []; // script time of the last frames, ms: bench/report
 (window as unknown as { whyidle: object }).whyidle = { frames };
 
 export const NARROW = 620; // px: no room for titles beside the lanes
-const GUTTER = 150;
+const GUTTER = 162;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Stage {
@@ -105,9 +105,9 @@ export class Stage {
     this.paint();
   }
 
-  /** Show a span: at once, or as a movement that an eye can follow. */
-  show(span: Span, smooth = false): void {
-    const to = inside(span, this.whole);
+  /** Show a span: at once, or as a movement that an eye can follow; `free` also what lies beyond the recording. */
+  show(span: Span, smooth = false, free = false): void {
+    const to = free ? span : inside(span, this.whole);
     if (smooth && !calm.matches) this.moving = { from: this.span, to, since: performance.now() };
     else {
       this.moving = null;

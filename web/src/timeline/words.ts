@@ -16,10 +16,10 @@ function digits(value: number): string {
   return String(Number(value.toFixed(value >= 9.995 ? 1 : 2)));
 }
 
-/** A moment of the recording, in seconds, to the digit that a window of this length can show. */
+/** A moment of the recording, in seconds, to a thousandth of a window of this length. */
 export function moment(ns: number, window: number): string {
   const decimals = Math.min(9, Math.max(0, Math.ceil(3 - Math.log10(Math.max(window, 1) / 1e9))));
-  return `${grouped(ns / 1e9, decimals)} s`;
+  return `${(ns / 1e9).toLocaleString("en-US", { maximumFractionDigits: decimals })} s`;
 }
 
 /** A number with its thousands apart. */
