@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from whyidle.model.finding import CAUSES
 from whyidle.model.picture import Chart, Lane, Line, Picture, Timeline
+from whyidle.render.bars import MEANINGS
 from whyidle.render.html.names import ALL, fitted
 from whyidle.render.palette import GROUP_OF, slug
 from whyidle.render.words import clean
@@ -35,6 +36,7 @@ def packed(picture: Picture) -> str:
         "timelines": [_timeline(timeline, block, room) for timeline in picture.timelines],
         "charts": [_chart(chart) for chart in picture.charts],
         "causes": {cause: slug(GROUP_OF[cause]) for cause in CAUSES},
+        "meanings": {slug(label): meaning for label, meaning in MEANINGS.items()},
     }
     lanes = len(block)
     block += json.dumps(head, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
