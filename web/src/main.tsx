@@ -7,6 +7,7 @@ import { saveReport } from "./save";
 import { themes } from "./theme";
 import { Timelines } from "./timeline/Timelines";
 import "./style.css";
+import "./verbs.css";
 
 async function main(): Promise<void> {
   themes();

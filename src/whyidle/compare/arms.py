@@ -156,6 +156,7 @@ def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | No
         tokens_per_s=tokens,
         usd_per_million_samples=_usd_per_million(hourly, samples),
         usd_per_million_tokens=_usd_per_million(hourly, tokens),
+        findings=shown.report.findings,
     )
 
 
