@@ -15,6 +15,7 @@ from whyidle.model.finding import GROUPS, Estimate, Summary
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.lines import hang
+from whyidle.render.pasted import escaped, table, written
 from whyidle.render.phases import LABELS
 from whyidle.render.terminal import write
 from whyidle.render.words import clean, duration, kernel_name, percent, rate, shorten, times
@@ -56,13 +57,10 @@ def comparison_json(found: Comparison, look: Look) -> str:
 
 def comparison_markdown(found: Comparison, look: Look) -> str:
     """Return a table that can be pasted where people review a change."""
-    lines = [f"**{_escaped(found.message)}**", "", "| | before | after | |", "| --- | ---: | ---: | --- |"]
-    lines += [
-        f"| {' | '.join(map(_escaped, (row.label.strip(), row.before, row.after, row.ratio)))} |" for row in rows(found)
-    ]
-    said = [f"- {head}: {_escaped(text)}" for head, text in remarks(found)]
-    text = "\n".join([*lines, "", *said] if said else lines) + "\n"
-    return text if look.unicode else text.encode("ascii", "xmlcharrefreplace").decode("ascii")
+    cells = [(row.label.strip(), row.before, row.after, row.ratio) for row in rows(found)]
+    lines = [f"**{escaped(found.message)}**", "", *table(("", "before", "after", ""), cells, left=1, last_left=True)]
+    said = [f"- {head}: {escaped(text)}" for head, text in remarks(found)]
+    return written([*lines, "", *said] if said else lines, look)
 
 
 def comparison_html(found: Comparison, look: Look) -> str:
@@ -168,11 +166,11 @@ def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
     yield from hang(Text("  "), Text(first, style=style), width)
     if more:
         yield from hang(Text("  "), Text(more), width)
-    table = list(rows(found))
-    if table:
+    told = list(rows(found))
+    if told:
         yield Text()
         yield Text(f"  {'':<{LABEL - 2}}{'before':>{CELL}}{'after':>{CELL}}", style="dim")
-        yield from (_drawn(row, width) for row in table)
+        yield from (_drawn(row, width) for row in told)
     said = list(remarks(found))
     if said:
         yield Text()
@@ -258,7 +256,3 @@ def _change(change: Change, width: int) -> Text:
     calls = f"{rate(change.count_before)} → {rate(change.count_after)}"
     took = f"{duration(change.seconds_before)} → {duration(change.seconds_after)}"
     return Text(f"  {name:<{width}}{calls:>18}{took:>26}")
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", clean(text))

@@ -161,22 +161,20 @@ def _numbers(found: Comparison) -> Section | None:
         )
         for row in rows(found)
     ]
-    return None if not table else Section("numbers", "Before and after", filled("comparison_numbers", rows=table))
+    return None if not table else Section("numbers", "Numbers", filled("comparison_numbers", rows=table))
 
 
 def _charts(found: Comparison) -> Section | None:
     if not found.charts:
         return None
-    return Section(
-        "steps", "How long the steps take", filled("comparison_charts", charts=list(enumerate(found.charts)))
-    )
+    return Section("steps", "Step times", filled("comparison_charts", charts=list(enumerate(found.charts))))
 
 
 def _timelines(found: Comparison) -> Section | None:
     shown = list(_both(found))
     if not shown:
         return None
-    return Section("timeline", "Both timelines, step by step", filled("comparison_timelines", timelines=shown))
+    return Section("timeline", "Timelines", filled("comparison_timelines", timelines=shown))
 
 
 def _promises(found: Comparison) -> Section | None:
@@ -202,9 +200,7 @@ def _promises(found: Comparison) -> Section | None:
         }
         for each, came in told
     ]
-    return Section(
-        "promises", "What was predicted, what came of it", filled("comparison_promises", lines=lines, one=scale.at(1.0))
-    )
+    return Section("promises", "Predictions", filled("comparison_promises", lines=lines, one=scale.at(1.0)))
 
 
 def _came(promise: Promise) -> str:
@@ -230,7 +226,7 @@ def _findings(found: Comparison) -> Section | None:
         for head, findings in groups
         for one in findings
     ]
-    return Section("findings", "Findings gone, new and left", filled("comparison_findings", rows=lines))
+    return Section("findings", "Findings", filled("comparison_findings", rows=lines))
 
 
 def _lost(finding: Finding | None) -> str:
@@ -245,7 +241,7 @@ def _learning(found: Comparison) -> Section | None:
         return None
     return Section(
         "learning",
-        "Does it still learn the same",
+        "Learning",
         filled(
             "comparison_learning",
             text=learning_text(learned),
@@ -322,4 +318,4 @@ def _changes(found: Comparison) -> Section | None:
     ]
     more = max(len(found.changes) - MOST_CHANGES, 0)
     html: Markup = filled("comparison_changes", rows=lines, more=more, per=found.changes_per)
-    return Section("operators", "Operators and kernels that differ", html)
+    return Section("operators", "Operators", html)
