@@ -27,10 +27,10 @@ _ASCII: Final = str.maketrans({"±": "+-", "…": "...", "µ": "u"})
 _Column: TypeAlias = tuple[str, Callable[[Cell], str]]
 
 
-def sweep_json(sweep: Sweep) -> str:
+def sweep_json(sweep: Sweep, *, ascii_only: bool = False) -> str:
     """Return the sweep for programs."""
     values = {field.name: getattr(sweep, field.name) for field in fields(sweep)}
-    return dumps({"schema_version": SCHEMA_VERSION, "whyidle": __version__, **values})
+    return dumps({"schema_version": SCHEMA_VERSION, "whyidle": __version__, **values}, ascii_only=ascii_only)
 
 
 def sweep_text(sweep: Sweep, look: Look) -> str:
@@ -262,7 +262,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 FORMATS: Final[dict[str, Callable[[Sweep, Look], str]]] = {
     "terminal": sweep_text,
-    "json": lambda sweep, look: sweep_json(sweep),  # noqa: ARG005 - programs read what is no ASCII
+    "json": lambda sweep, look: sweep_json(sweep, ascii_only=not look.unicode),
     "markdown": sweep_markdown,
     "html": sweep_html,
 }

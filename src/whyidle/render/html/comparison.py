@@ -21,10 +21,10 @@ from whyidle.render.comparison import (
     rows,
 )
 from whyidle.render.html.drawn import Scale, Whisker, around, whisker
-from whyidle.render.html.page import page
 from whyidle.render.html.rows import Item, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.sides import Sides, sides
+from whyidle.render.html.verb_page import verb_page
 from whyidle.render.words import clean, duration, gpu_name, kernel_name, percent, plural, rate, times, unit_price
 
 TONES: Final[dict[Verdict, str]] = {
@@ -49,7 +49,6 @@ class _Effect:
 
 def comparison_page(found: Comparison, look: Look) -> str:
     """Return the page."""
-    del look  # a page is looked at by a browser
     made = (
         _verdict(found),
         _time(found),
@@ -62,9 +61,7 @@ def comparison_page(found: Comparison, look: Look) -> str:
         _differs(found),
         _changes(found),
     )
-    sections = [section for section in made if section is not None]
-    title = f"{found.verdict}: {answer(found)[0]}"
-    return page(title, sections, comparison_json(found, Look()), _picture(found))
+    return verb_page(answer(found)[0], made, comparison_json(found, look), look, _picture(found))
 
 
 def _picture(found: Comparison) -> Picture:

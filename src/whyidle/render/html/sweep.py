@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from whyidle.model.trial import Cell, Sweep
 from whyidle.render.base import Look
 from whyidle.render.html.drawn import from_zero, whisker
-from whyidle.render.html.page import page
 from whyidle.render.html.rows import BarRow, Item, TableRow
 from whyidle.render.html.section import Section, filled
+from whyidle.render.html.verb_page import verb_page
 from whyidle.render.sweep import (
     answer,
     columns,
@@ -40,10 +40,8 @@ class _Square:
 
 def sweep_page(sweep: Sweep, look: Look) -> str:
     """Return the page."""
-    del look  # a page is looked at by a browser
     made = (_verdict(sweep), _cells(sweep), _grid(sweep), _table(sweep), _about(sweep))
-    sections = [section for section in made if section is not None]
-    return page(answer(sweep), sections, sweep_json(sweep))
+    return verb_page(answer(sweep), made, sweep_json(sweep, ascii_only=not look.unicode), look)
 
 
 def _verdict(sweep: Sweep) -> Section:
@@ -81,7 +79,7 @@ def _facts(sweep: Sweep) -> Iterator[Item]:
         return
     if best.speedup is not None and best is not first:
         low, high = times(best.speedup.low, 2), times(best.speedup.high, 2)
-        yield Item(f"of {named(sweep.cells[0].params)}", times(best.speedup.likely, 2), f"95%: {low} to {high}")
+        yield Item(f"vs {named(sweep.cells[0].params)}", times(best.speedup.likely, 2), f"95%: {low} to {high}")
     yield Item(f"{best.throughput_unit} per second", rate(best.throughput.likely), f"±{half_width(best.throughput)}")
     before = None if first is None or first is best else first
     if best.usd_per_million is not None:
