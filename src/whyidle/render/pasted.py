@@ -27,7 +27,7 @@ def table(
 ) -> Iterator[str]:
     """Yield the lines of a table: its first `left` columns are text, and its last if it says so, others numbers."""
     text = [index < left or (last_left and index == len(head) - 1) for index in range(len(head))]
-    yield _row(head)
+    yield _row(list(map(escaped, head)))
     yield _row(["---" if is_text else "---:" for is_text in text])
     for row in rows:
         yield _row(list(map(escaped, row)))

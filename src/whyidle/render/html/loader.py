@@ -37,7 +37,7 @@ def _verdict(tried: Tried) -> Section:
             take=f"DataLoader(..., {arguments})" if arguments else "",
             facts=list(_facts(tried)),
             told=told,
-            tone="plain" if tried.trial.state == "done" else "unknown",
+            tone="good" if tried.advice.settings and tried.advice.step_then_s else "plain",
         ),
     )
 
@@ -116,7 +116,8 @@ def _storage(tried: Tried) -> Section | None:
     passes: list[tuple[str, Pass]] = []
     if storage is not None:
         named = (("as found", storage.first), ("cold", storage.cold), ("warm", storage.warm))
-        passes = [(name, one) for name, one in named if one is not None and one.batch_s]
+        reads = storage.files or any(one and one.disk_bytes for _, one in named)
+        passes = [(name, one) for name, one in named if reads and one is not None and one.batch_s]
     if not said and not passes:
         return None
     scale = from_zero(one.batches / one.seconds for _, one in passes)
@@ -129,7 +130,7 @@ def _storage(tried: Tried) -> Section | None:
 
 def _table(tried: Tried) -> Section | None:
     told = [
-        TableRow((str(one.point.workers), one.prefetch, *one.numbers), bool(one.mark), one.mark)
+        TableRow((str(one.point.workers), one.prefetch, *one.numbers), one.mark.startswith("advised"), one.mark)
         if one.point.batches_per_s is not None
         else TableRow(
             (str(one.point.workers), one.prefetch, ": ".join(filter(None, (one.point.status, one.point.why)))),
