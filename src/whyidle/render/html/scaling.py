@@ -1,4 +1,4 @@
-"""The page of `whyidle scaling`: what more GPUs bring, what each size loses to what, what the next doubling would bring."""
+"""The page of `whyidle scaling`: what more GPUs bring, what each size loses to what, and the next doubling."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _facts(scaling: Scaling) -> Iterator[Item]:
         yield Item(
             f"a million {scaling.unit}", f"{unit_price(first.usd_per_million)} → {unit_price(last.usd_per_million)}"
         )
-    yield Item(f"{more.gpus:,} GPUs would bring", f"{times(more.gain.likely, 2)} more", "an extrapolation")
+    yield Item(f"{more.gpus:,} GPUs, vs {last.gpus:,}", times(more.gain.likely, 2), "extrapolated")
 
 
 def _sizes(scaling: Scaling) -> Section:
