@@ -128,7 +128,7 @@ def watch(
         color=not no_color, price=usd, price_file=file, listen=listen, alarm=alarm, floor=floor, window_s=window,
         grace_s=grace,
         held_only=held_only, exempt=tuple(exempt or ()), command=on_alarm, webhook=webhook,
-        exit_on_alarm=exit_on_alarm,
+        exit_on_alarm=exit_on_alarm, keep=report is not None,
     )  # fmt: skip
     asked.check()
     look = look_of(sys.stdout, asked.color, everything=False)

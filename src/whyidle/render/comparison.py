@@ -224,7 +224,14 @@ def promise_text(promise: Promise) -> str:
     """Return what was predicted of a fix that was made, and what came of it."""
     rules = promise.rule.split(" + ")
     more = f" and {len(rules) - NAMED} more" if len(rules) > NAMED else ""
-    said = f"{' + '.join(rules[:NAMED])}{more}, {_worth(promise)}"
+    return f"{' + '.join(rules[:NAMED])}{more}, {came_of(promise)}"
+
+
+def came_of(promise: Promise) -> str:
+    """Return the same without its name."""
+    said = _worth(promise)
+    if not promise.made:
+        return f"{said}."
     if promise.measured is not None and promise.predicted is not None and promise.came_true is not None:
         brought_more = promise.measured.low > promise.predicted.high
         came = "came true" if promise.came_true else "brought more" if brought_more else "did not come true"

@@ -9,10 +9,11 @@ from typing import Any
 from whyidle.model.watch_history import WatchedGpu, WatchEvent, WatchHistory
 from whyidle.watch.asked import Asked
 from whyidle.watch.board import Board, Status
+from whyidle.watch.jobs import Job
 from whyidle.watch.report import usd_per_hour
 from whyidle.watch.verdict import FINE
 
-MOST_EVENTS = 500
+MOST_EVENTS = 200
 
 
 class Events:
@@ -105,3 +106,8 @@ def _gpu(status: Status, board: Board, host: str) -> WatchedGpu:
         course.utilization(),
         window.series(host, status.gpu.index),
     )
+
+
+def _job(job: Job) -> str:
+    pids = f"PID {', '.join(map(str, job.pids))}"
+    return f"{job.name} ({pids})" if job.name else pids

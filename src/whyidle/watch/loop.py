@@ -108,7 +108,8 @@ class Watch:
         status = next(one for one in self.board.status() if one.gpu.key == gpu.key)
         told = report.of_event(status, event, self._asked, self._host, wall_ns)
         self._alarmed |= event.kind == "alarm"
-        self._events.add(wall_ns, gpu.index, told)
+        if self._asked.keep:
+            self._events.add(wall_ns, gpu.index, told)
         self._screen.tell(
             f"{moment.clock(wall_ns)}  {'ALARM' if event.kind == 'alarm' else 'OK'}  {told['text']}", told
         )

@@ -14,10 +14,9 @@ from whyidle.model.picture import Picture, Timeline
 from whyidle.render.base import Look
 from whyidle.render.comparison import (
     answer,
+    came_of,
     comparison_json,
     learning_text,
-    promise_text,
-    ratio_text,
     rows,
 )
 from whyidle.render.html.drawn import Scale, Whisker, around, whisker
@@ -45,6 +44,17 @@ class _Effect:
     one: float  # where 1.0x stands, percent
     blind: tuple[float, float] | None  # from where to where a change would not be seen
     ticks: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A prediction, and what came of it."""
+
+    promise: Promise
+    came: str
+    text: str
+    predicted: Whisker | None
+    measured: Whisker | None
 
 
 def comparison_page(found: Comparison, look: Look) -> str:
@@ -100,7 +110,7 @@ def _verdict(found: Comparison) -> Section:
 def _facts(found: Comparison) -> Iterator[Item]:
     """Yield the numbers that people ask for: how much faster, how long a step takes, what it costs, what idles."""
     ratio, one, other = found.throughput_ratio, found.before, found.after
-    if ratio is not None:
+    if ratio is not None and times(ratio.likely, 2) not in answer(found)[0]:
         yield Item(f"{found.per}s per second", times(ratio.likely, 2), f"95%: {_range(ratio)}")
     if one.step_time_mean_s is not None and other.step_time_mean_s is not None:
         yield Item("a step, mean", f"{duration(one.step_time_mean_s)} → {duration(other.step_time_mean_s)}")
@@ -147,16 +157,12 @@ def _time(found: Comparison) -> Section | None:
 
 
 def _numbers(found: Comparison) -> Section | None:
+    """Return speed and cost; where the time goes stands beside the bars already."""
+    drawn = sides(found) is not None
     table = [
-        TableRow(
-            (
-                ("\N{EN SPACE}" if row.label.startswith(" ") else "") + row.label.strip(),
-                row.before,
-                row.after,
-                row.ratio,
-            )
-        )
+        TableRow((row.label.strip(), row.before, row.after, row.ratio))
         for row in rows(found)
+        if not (drawn and (row.label.startswith(" ") or not row.before))
     ]
     return None if not table else Section("numbers", "Numbers", filled("comparison_numbers", rows=table))
 
@@ -181,23 +187,15 @@ def _promises(found: Comparison) -> Section | None:
         return None
     every = [r for each, _ in told for r in (each.predicted, each.measured) if r is not None]
     scale = around([1.0, *(value for r in every for value in (r.low, r.high))])
-    lines = [
-        {
-            "promise": each,
-            "came": came,
-            "text": promise_text(each)
-            if each.made
-            else f"not made, predicted {ratio_text(each.predicted)}."
-            if each.predicted
-            else "not made.",
-            "predicted": None
-            if each.predicted is None
-            else whisker(Interval(each.predicted.low, each.predicted.likely, each.predicted.high), scale),
-            "measured": None if each.measured is None else whisker(each.measured, scale),
-        }
-        for each, came in told
-    ]
+    lines = [_Line(each, came, came_of(each), *_drawn(each, scale)) for each, came in told]
     return Section("promises", "Predictions", filled("comparison_promises", lines=lines, one=scale.at(1.0)))
+
+
+def _drawn(promise: Promise, scale: Scale) -> tuple[Whisker | None, Whisker | None]:
+    """Return where the prediction and the measurement stand."""
+    told, measured = promise.predicted, promise.measured
+    predicted = None if told is None else whisker(Interval(told.low, told.likely, told.high), scale)
+    return predicted, None if measured is None else whisker(measured, scale)
 
 
 def _came(promise: Promise) -> str:

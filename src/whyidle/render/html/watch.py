@@ -77,7 +77,7 @@ def _gpus(history: WatchHistory) -> Section | None:
             "gpu": gpu,
             "name": f"GPU {gpu.index}",
             "model": gpu_name(gpu.name),
-            "area": area(gpu.utilization),
+            "stretches": stretches(gpu.utilization),
             "mean": "unknown" if not gpu.known_s else f"{percent(1 - gpu.idle_s / gpu.known_s)} busy",
             "cost": "" if gpu.idle_usd is None else f"{money(gpu.idle_usd)} idle",
             "jobs": "jobs cannot be seen" if gpu.jobs is None else ", ".join(gpu.jobs) or "no job",
@@ -89,14 +89,17 @@ def _gpus(history: WatchHistory) -> Section | None:
     return Section("gpus", "GPUs", html)
 
 
-def area(course: Utilization) -> tuple[str, ...]:
-    """Return polygons of what is known, in a drawing as wide as it has parts."""
+def stretches(course: Utilization) -> tuple[tuple[int, int, str], ...]:
+    """Return where something is known, from which part to which, and the outline of what is busy in it."""
     known = np.isfinite(course.mean)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]])))
-    return tuple(_polygon(course.mean, start, end) for start, end in zip(edges[0::2], edges[1::2], strict=True))
+    return tuple(
+        (int(start), int(end), _outline(course.mean, start, end))
+        for start, end in zip(edges[0::2], edges[1::2], strict=True)
+    )
 
 
-def _polygon(mean: Floats64, start: int, end: int) -> str:
+def _outline(mean: Floats64, start: int, end: int) -> str:
     points = [f"{start},{HEIGHT}"]
     for place in range(start, end):  # each part is a step as wide as itself
         y = f"{HEIGHT - mean[place] * HEIGHT:.3g}"
