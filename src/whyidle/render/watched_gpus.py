@@ -24,8 +24,9 @@ def headline(history: WatchHistory) -> str:
     """Return the answer in a sentence: how much of the time was idle, and what that cost."""
     known, idle = (sum(getattr(gpu, name) for gpu in history.gpus) for name in ("known_s", "idle_s"))
     if not known:
-        return f"Nothing is known of the GPUs: {clean(history.state)}."
+        why = "there is one sample of them" if history.state == "ok" else clean(history.state)
+        return f"Nothing is known of the GPUs: {why}."
     costs = [gpu.idle_usd for gpu in history.gpus if gpu.idle_usd is not None]
-    cost = f", which cost {money(sum(costs))}" if costs else ""
-    gpus = "The GPU was" if len(history.gpus) == 1 else f"{plural(len(history.gpus), 'GPU')} were"
-    return f"{gpus} idle {percent(idle / known)} of {duration(history.watched_s)}{cost}."
+    cost = f"; that cost {money(sum(costs))} in {duration(history.watched_s)}" if costs else ""
+    gpus = "The GPU" if len(history.gpus) == 1 else f"The {plural(len(history.gpus), 'GPU')}"
+    return f"{gpus} idled {percent(idle / known)} of the time{cost}."

@@ -88,9 +88,7 @@ def history_of(
 
 def _gpu(status: Status, board: Board, host: str) -> WatchedGpu:
     window, course = board.windows()[status.gpu.key], board.courses()[status.gpu.key]
-    jobs = (
-        None if status.jobs is None else tuple(f"{job.name} ({', '.join(map(str, job.pids))})" for job in status.jobs)
-    )
+    jobs = None if status.jobs is None else tuple(map(_job, status.jobs))
     return WatchedGpu(
         status.gpu.index,
         status.gpu.name,

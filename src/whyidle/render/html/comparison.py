@@ -97,7 +97,7 @@ def _verdict(found: Comparison) -> Section:
             first=first,
             more=more,
             tone=tone,
-            facts=list(_facts(found)),
+            facts=[] if found.verdict == "cannot judge" else list(_facts(found)),
             effect=_effect(found),
             smallest=found.smallest_detectable,
             between_runs=found.between_runs,
@@ -117,10 +117,16 @@ def _facts(found: Comparison) -> Iterator[Item]:
     for unit in ("samples", "tokens"):
         had, has = (getattr(arm, f"usd_per_million_{unit}") for arm in (one, other))
         if had is not None and has is not None:
-            yield Item(f"a million {unit}", f"{unit_price(had)} → {unit_price(has)}", f"{has / had - 1:+.0%}")
+            yield Item(f"a million {unit}", f"{unit_price(had)} → {unit_price(has)}", _change(had, has))
     had, has = (arm.summary.gpu_idle_share for arm in (one, other))
     if had is not None and has is not None:
         yield Item("GPU idle", f"{percent(had)} → {percent(has)}")
+
+
+def _change(before: float, after: float) -> str:
+    """Return "-34%"; "" for what rounds to nothing."""
+    share = after / before - 1 if before > 0 else 0.0
+    return f"{share:+.0%}" if abs(share) >= 0.005 else ""
 
 
 def _range(ratio: Interval) -> str:

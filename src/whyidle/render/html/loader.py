@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from whyidle.model.loader_trial import Pass, Tried
 from whyidle.render.base import Look
@@ -13,7 +14,8 @@ from whyidle.render.html.verb_page import verb_page
 from whyidle.render.loader import HEAD, loader_json, rest, rows, settings, subject
 from whyidle.render.words import change, clean, duration, plural, rate, times
 
-UNLIKE_TEXT = ("storage",)  # what has a drawing of its own
+DRAWN: Final = ("storage",)  # has a section of its own
+SAME: Final = 0.01  # of a step: a gain that is none
 
 
 def loader_page(tried: Tried, look: Look) -> str:
@@ -96,7 +98,7 @@ def _steps(tried: Tried) -> Section | None:
     known = [
         ("as it is", trial.now.mean_s, f"{plural(trial.now.steps, 'step')}, median {duration(trial.now.median_s)}")
     ]
-    if advice.step_then_s is not None and advice.settings:
+    if advice.step_then_s is not None and advice.step_then_s < trial.now.mean_s * (1 - SAME):
         known.append(("with these settings", advice.step_then_s, "expected"))
     if trial.cached is not None:
         said = f"{plural(trial.cached.steps, 'step')}, median {duration(trial.cached.median_s)}"
@@ -145,7 +147,7 @@ def _table(tried: Tried) -> Section | None:
 def _about(tried: Tried) -> Section:
     pairs = [
         ("command", " ".join(tried.command)),
-        *((head, text) for head, text in rest(tried) if head not in UNLIKE_TEXT),
+        *((head, text) for head, text in rest(tried) if head not in DRAWN),
     ]
     warnings = [text for head, text in pairs if head == "note"]
     return Section(

@@ -102,11 +102,8 @@ def _line(
     cells = []
     for shares, time in zip(both, times, strict=True):
         share = shares.get(label, 0.0)
-        cells.append(
-            "not recorded"
-            if not shares
-            else f"{percent(share)}{f' · {duration(share * time)}' if time is not None else ''}"
-        )
+        in_step = f" · {duration(share * time)}" if time is not None else ""
+        cells.append("not recorded" if not shares else f"{percent(share)}{in_step}" if share > 0 else "–")
     change = ""
     if all(both) and times[0] is not None and times[1] is not None:
         change = _signed(both[1].get(label, 0.0) * times[1] - both[0].get(label, 0.0) * times[0])

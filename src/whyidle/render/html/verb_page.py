@@ -22,5 +22,5 @@ def verb_page(
         look: the destination. What stands in scripts and styles is ASCII already, where references mean nothing.
         picture: what the scripts draw.
     """
-    made = page(title, [section for section in sections if section is not None], report, picture)
+    made = str(page(title, [section for section in sections if section is not None], report, picture))
     return made if look.unicode else made.encode("ascii", "xmlcharrefreplace").decode("ascii")
