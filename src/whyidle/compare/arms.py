@@ -161,6 +161,7 @@ def arm_of(
         usd_per_million_samples=_usd_per_million(hourly, samples),
         usd_per_million_tokens=_usd_per_million(hourly, tokens),
         picture=picture_of(shown.run, shown.measured, shown.report) if picture else None,
+        findings=shown.report.findings,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from whyidle.model.detail import DRAWN
-from whyidle.model.finding import Estimate, RunInfo, Summary
+from whyidle.model.finding import Estimate, Finding, RunInfo, Summary
 
 if TYPE_CHECKING:
     from whyidle.model.picture import Chart, Picture
@@ -57,6 +57,7 @@ class Arm:
     usd_per_million_samples: float | None = None
     usd_per_million_tokens: float | None = None
     picture: Picture | None = field(default=None, metadata=DRAWN, compare=False, repr=False)  # None: not asked for
+    findings: tuple[Finding, ...] = field(default=(), metadata=DRAWN)  # of its report
 
 
 @dataclass(frozen=True, slots=True)
