@@ -1,0 +1,40 @@
+"""A click on a finding moves the timeline to the gap that the finding is about."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.browser.pages import made
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.browser.chromium import OpenPage
+
+
+def window(page: Page) -> tuple[int, int]:
+    """Return what the timeline shows, in ns, as the page's address tells it."""
+    page.wait_for_function("location.hash.startsWith('#t=')")
+    found = re.fullmatch(r"#t=(\d+):(-?\d+)-(-?\d+)", page.evaluate("location.hash"))
+    assert found, page.evaluate("location.hash")
+    return int(found[2]), int(found[3])
+
+
+def test_the_first_finding_moves_the_timeline_to_its_gap(open_page: OpenPage) -> None:
+    page = open_page(made("demo").html)
+    link = page.locator("[data-timeline][data-start]").first
+    start, end = int(link.get_attribute("data-start")), int(link.get_attribute("data-end"))
+    place = next(place for place in made("demo").json["findings"][0]["locations"] if place.get("start_s") is not None)
+    assert (start, end) == (round(place["start_s"] * 1e9), round(place["end_s"] * 1e9))
+    link.click()
+    left, right = window(page)
+    whole = made("demo").report.picture.timelines[0]
+    assert left <= start < end <= right
+    assert right - left < (whole.end - whole.start) / 2, "it zooms in"
+    page.wait_for_function(
+        """() => {
+            const box = document.getElementById("timeline").getBoundingClientRect();
+            return box.top < innerHeight && box.bottom > 0;
+        }"""
+    )
