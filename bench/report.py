@@ -30,7 +30,7 @@ from playwright.sync_api import Browser, Page  # noqa: E402
 import whyidle  # noqa: E402
 import whyidle.picture as pictures  # noqa: E402
 from grow import grow, split  # noqa: E402
-from tests.browser.chromium import started  # noqa: E402
+from tests.browser.chromium import started, until  # noqa: E402
 from tests.browser.conftest import found  # noqa: E402
 from whyidle.read import load  # noqa: E402
 
@@ -174,7 +174,7 @@ def look(browser: Browser, html: str, folder: Path, canvas: str) -> dict[str, fl
     file = folder / "page.html"
     file.write_text(html, "utf-8")
     page.goto(file.as_uri())
-    page.wait_for_function("window.readyAt > 0")
+    until(page, "window.readyAt > 0")
     page.wait_for_timeout(500)
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN")
     ready = page.evaluate("window.readyAt")

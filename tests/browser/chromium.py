@@ -99,6 +99,15 @@ class Desk:
         return self.seen.faults
 
 
+def until(page: Page, claim: str) -> None:
+    """Wait until an expression holds; the page's policy forbids what Playwright would do for that."""
+    for _ in range(WITHIN_MS // 50):
+        if page.evaluate(claim):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never: {claim}")
+
+
 @contextmanager
 def started(program: Path) -> Iterator[Browser]:
     """Run a browser."""

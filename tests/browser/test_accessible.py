@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.pages import NAMES, made
+from tests.browser.pages import EVERY
+from tests.browser.pages import page as html_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -33,10 +34,10 @@ def faults(page: Page) -> list[str]:
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="no axe-core: npm ci in web/ brings it")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_grave_fault(open_page: OpenPage, name: str, theme: str) -> None:
-    page = open_page(made(name).html, theme=theme, lawless=True)
+    page = open_page(html_of(name), theme=theme, lawless=True)
     assert faults(page) == []
     page.set_viewport_size({"width": 390, "height": 844})
     assert faults(page) == []

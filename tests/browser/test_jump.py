@@ -14,10 +14,21 @@ if TYPE_CHECKING:
 
     from tests.browser.chromium import OpenPage
 
+IN_VIEW = """async (section) => {
+    const seen = () => {
+        const box = section.getBoundingClientRect();
+        return box.top < innerHeight && box.bottom > 0;
+    };
+    for (let wait = 0; wait < 200 && !seen(); wait++) await new Promise((done) => setTimeout(done, 50));
+    return seen();
+}"""
+
 
 def window(page: Page) -> tuple[int, int]:
     """Return what the timeline shows, in ns, as the page's address tells it."""
-    page.wait_for_function("location.hash.startsWith('#t=')")
+    from tests.browser.chromium import until
+
+    until(page, "location.hash.startsWith('#t=')")
     found = re.fullmatch(r"#t=(\d+):(-?\d+)-(-?\d+)", page.evaluate("location.hash"))
     assert found, page.evaluate("location.hash")
     return int(found[2]), int(found[3])
@@ -35,9 +46,4 @@ def test_the_first_finding_moves_the_timeline_to_its_gap(open_page: OpenPage) ->
     whole = made("demo").report.picture.timelines[0]
     assert left <= start < end <= right
     assert right - left < (whole.end - whole.start) / 2, "it zooms in"
-    page.wait_for_function(
-        """() => {
-            const box = document.getElementById("timeline").getBoundingClientRect();
-            return box.top < innerHeight && box.bottom > 0;
-        }"""
-    )
+    assert page.locator("#timeline").evaluate(IN_VIEW)

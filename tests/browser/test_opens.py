@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.pages import NAMES, made
+from tests.browser.pages import EVERY, NAMES, made
+from tests.browser.pages import page as html_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -24,9 +25,9 @@ def test_it_opens_and_says_what_the_report_says(open_page: OpenPage, name: str) 
     assert json.loads(page.locator("#whyidle-report").text_content()) == made(name).json
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_narrow_window_needs_no_scrolling_sideways(open_page: OpenPage, name: str) -> None:
-    page = open_page(made(name).html, 390)
+    page = open_page(html_of(name), 390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.set_viewport_size({"width": 768, "height": 1024})
     assert page.evaluate("document.documentElement.scrollWidth") <= 768
