@@ -55,7 +55,7 @@ export function upward(chart: Chart): { range: Range; ticks: Tick[] } {
   const top = ticks[ticks.length - 1].value;
   if (upper !== range.high || range.high - top < 1e-9 * range.high) return { range, ticks };
   const apart = ticks.filter(({ value }) => range.high - value > CLOSE * (range.high - range.low));
-  return { range, ticks: [...apart, { value: upper, label: fixed(upper, Math.max(places, 1)) }] };
+  return { range, ticks: [...apart, { value: upper, label: fixed(upper, Number.isInteger(upper) ? places : Math.max(places, 1)) }] };
 }
 
 /** Numbers at the x axis for what it shows now, about as many as asked for. */

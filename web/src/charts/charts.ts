@@ -2,7 +2,7 @@
 import type { Chart, Drawn } from "../data";
 import { forgetColors } from "./colors";
 import { type Group, groupsOf } from "./group";
-import type { uPlot } from "./notice";
+import type uPlot from "uplot";
 import { plot } from "./plot";
 import "./charts.css";
 
