@@ -16,6 +16,12 @@ settings.load_profile("whyidle")
 CORPUS = Path(os.environ.get("WHYIDLE_CORPUS", ROOT.parent / "shared" / "corpus"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin files in the order of their names: xdist keeps those of few tests, which take long, for the end."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say once for each reason how many tests were skipped."""
     skipped = terminalreporter.stats.get("skipped", [])

@@ -124,8 +124,9 @@ def watch(
     usd = priced(price)[0]
     asked = Asked(
         interval_s=interval, last_s=last, every_s=every, once=once, look_s=LOOK_S if for_ is None else for_,
-        format="json" if json else format, color=not no_color, price=usd, price_file=FILE if price is None and usd is not None else "", listen=listen, alarm=alarm,
-        floor=floor, window_s=window, grace_s=grace, held_only=held_only, exempt=tuple(exempt or ()), command=on_alarm,
+        format="json" if json else format, color=not no_color, price=usd,
+        price_file=FILE if price is None and usd is not None else "", listen=listen, alarm=alarm, floor=floor,
+        window_s=window, grace_s=grace, held_only=held_only, exempt=tuple(exempt or ()), command=on_alarm,
         webhook=webhook, exit_on_alarm=exit_on_alarm, keep=report is not None,
     )  # fmt: skip
     asked.check()

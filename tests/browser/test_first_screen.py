@@ -1,0 +1,26 @@
+"""What is wrong, what to do and what it is worth stand on the first screen, at a desk and on a phone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.pages import made
+
+if TYPE_CHECKING:
+    from tests.browser.chromium import OpenPage
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["demo", "watched"])
+def test_three_questions_are_answered_without_scrolling(open_page: OpenPage, name: str, width: int) -> None:
+    page = open_page(made(name).html, width)
+    fix = made(name).json["findings"][0]["fixes"][0]
+    speedup = fix["predicted"]["speedup"]
+    height = page.viewport_size["height"]
+    for text in (made(name).json["summary"]["verdict"], fix["change"], f"{speedup['likely']:.1f}x"):
+        shown = page.get_by_text(text).first
+        box = shown.bounding_box()
+        assert box is not None, text
+        assert 0 <= box["y"] < box["y"] + box["height"] <= height, text

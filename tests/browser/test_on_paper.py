@@ -1,0 +1,34 @@
+"""On paper everything is there to read, on white, and nothing that only a screen can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.pages import NAMES, made
+
+if TYPE_CHECKING:
+    from tests.browser.chromium import OpenPage
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_paper_is_white_and_has_no_buttons(open_page: OpenPage, theme: str) -> None:
+    page = open_page(made("demo").html, theme=theme)
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") in {
+        "rgb(255, 255, 255)",
+        "rgba(0, 0, 0, 0)",
+    }
+    assert page.locator("button:visible").count() == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_finding_is_on_paper(open_page: OpenPage, name: str) -> None:
+    page = open_page(made(name).html)
+    page.emulate_media(media="print")
+    text = page.locator("main").inner_text()
+    for finding in made(name).json["findings"]:
+        assert finding["rule"] in text
+    printed = page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")

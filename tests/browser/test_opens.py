@@ -1,0 +1,71 @@
+"""A page opens from a file, in either theme, on a phone, without scripts: and says what the report says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.pages import EVERY, NAMES, made
+from tests.browser.pages import page as html_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.browser.chromium import OpenPage
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_opens_and_says_what_the_report_says(open_page: OpenPage, name: str) -> None:
+    page = open_page(made(name).html)
+    verdict = made(name).json["summary"]["verdict"]
+    assert read(page, "h1") == verdict
+    assert page.title() == verdict
+    assert json.loads(page.locator("#whyidle-report").text_content()) == made(name).json
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_narrow_window_needs_no_scrolling_sideways(open_page: OpenPage, name: str) -> None:
+    page = open_page(html_of(name), 390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 768, "height": 1024})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 768
+
+
+def test_the_theme_is_the_systems_until_a_reader_chooses(open_page: OpenPage) -> None:
+    light, dark = (open_page(made("demo").html, theme=theme) for theme in ("light", "dark"))
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert brightness(light.evaluate(ground)) > 0.8
+    assert brightness(dark.evaluate(ground)) < 0.2
+    dark.click("#theme")
+    assert brightness(dark.evaluate(ground)) > 0.8
+    dark.click("#theme")
+    assert brightness(dark.evaluate(ground)) < 0.2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_scripts_it_reads_the_same(open_page: OpenPage, name: str) -> None:
+    page = open_page(made(name).html, scripts=False)
+    text = read(page, "body")
+    assert made(name).json["summary"]["verdict"] in text
+    for finding in made(name).json["findings"]:
+        assert finding["rule"] in text
+
+
+def test_the_report_can_be_saved(open_page: OpenPage) -> None:
+    page = open_page(made("demo").html)
+    with page.expect_download() as download:
+        page.click("#save")
+    assert json.loads(download.value.path().read_text("utf-8")) == made("demo").json
+
+
+def read(page: Page, part: str) -> str:
+    """Return the text of a part as it is read, with a space for each line break."""
+    return " ".join(page.locator(part).inner_text().split())
+
+
+def brightness(color: str) -> float:
+    """Return 0 to 1 of "rgb(20, 23, 28)"."""
+    parts = color[color.index("(") + 1 : -1].split(",")
+    return sum(float(part) for part in parts[:3]) / 3 / 255
