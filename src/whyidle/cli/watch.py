@@ -114,9 +114,7 @@ def watch(
         whyidle watch --pid 4711
 
     With --pid one job is looked at for some seconds from outside: its processes and GPUs, CPU, reads and, where
-    py-spy is installed, stacks. It is neither stopped nor traced.
-
-    --report keeps how busy each GPU was from the begin on, in memory that does not grow, its last minutes and alarms.
+    py-spy is installed, stacks. It is neither stopped nor traced. --report tells of each GPU from the begin on.
 
     Exit code: 0; with --pid as of `whyidle diagnose`; with --once 1 when a GPU idles, is throttled or lags, and 2 when
     one could not be judged; 1 at an alarm with --exit-on-alarm.
