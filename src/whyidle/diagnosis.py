@@ -67,11 +67,17 @@ def diagnose(
     measured = None if source is None and not picture else measured_of(run)
     report = judge(run, predict=predict, what_if=asked, measured=measured)
     report = cost.price(_answered(report, asked), price, gpus, hours, price_source)
-    if picture and measured is not None:
-        from whyidle.picture import picture_of  # noqa: PLC0415 - few ask for it
+    if measured is None:
+        return report
+    report = _drawn(report, run, measured) if picture else report
+    return report if source is None else _beside_source(report, Path(source), run, measured)
 
-        report = replace(report, picture=picture_of(run, measured))
-    return report if source is None or measured is None else _beside_source(report, Path(source), run, measured)
+
+def _drawn(report: Report, run: Run, measured: Measured) -> Report:
+    """Return the verdict on a run with what the HTML page draws of it."""
+    from whyidle.picture import picture_of  # noqa: PLC0415 - few ask for it
+
+    return replace(report, picture=picture_of(run, measured, report))
 
 
 def _beside_source(report: Report, source: Path, run: Run, measured: Measured) -> Report:

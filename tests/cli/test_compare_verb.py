@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,21 @@ def test_bad_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixtur
     told = capsys.readouterr()
     assert said in told.err
     assert told.out == ""
+
+
+def test_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "change.html"
+    assert main(["compare", ONE, ZERO, "-o", str(file)]) == 1
+    page = file.read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "Regressed: 0.62x the steps per second" in page
+    assert main(["compare", ONE, ZERO, "-o", str(file)]) == 2
+    assert "--overwrite replaces it" in capsys.readouterr().err
+    assert main(["compare", ONE, ZERO, "-o", str(file), "--overwrite", "--exit-zero"]) == 0
+
+
+def test_a_terminal_needs_no_templates() -> None:
+    """Jinja takes a fifth of a second."""
+    code = "import sys; from whyidle.cli import main; main(['compare', *sys.argv[1:]]); print('jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, ZERO, ONE], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("False\n")

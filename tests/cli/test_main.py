@@ -347,18 +347,21 @@ def test_a_full_disk_is_said() -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "colored"),
     [
-        ([], {"TERM": "xterm"}, True),
-        ([], {"TERM": "xterm", "NO_COLOR": "1"}, False),
-        ([], {"TERM": "xterm", "NO_COLOR": ""}, True),
-        ([], {"TERM": "dumb"}, False),
-        (["--no-color"], {"TERM": "xterm"}, False),
+        ([], {"TERM": "xterm"}, b"\x1b[31m"),
+        ([], {"TERM": "xterm", "NO_COLOR": "1"}, b""),
+        ([], {"TERM": "xterm", "NO_COLOR": ""}, b"\x1b[31m"),
+        ([], {"TERM": "xterm-256color"}, b"\x1b[38;5;"),
+        ([], {"TERM": "dumb"}, b""),
+        ([], {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, b"\x1b[38;2;"),
+        (["--no-color"], {"TERM": "xterm"}, b""),
     ],
 )
-def test_color_on_a_terminal(arguments: list[str], environment: dict[str, str], colored: bool) -> None:
+def test_color_on_a_terminal(arguments: list[str], environment: dict[str, str], colored: bytes) -> None:
     import pty
 
     main_end, terminal = pty.openpty()
-    environ = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "TERM", "COLUMNS"}}
+    decide = {"NO_COLOR", "TERM", "COLORTERM", "COLUMNS"}
+    environ = {name: value for name, value in os.environ.items() if name not in decide}
     command = [sys.executable, "-m", "whyidle", "diagnose", str(DEMO), *arguments]
     process = subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE, env=environ | environment)
     os.close(terminal)
@@ -374,7 +377,8 @@ def test_color_on_a_terminal(arguments: list[str], environment: dict[str, str], 
     os.close(main_end)
     process.communicate()
     assert b"Your GPU was idle" in seen
-    assert (b"\x1b[" in seen) == colored
+    assert (b"\x1b[" in seen) == bool(colored)
+    assert colored in seen
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX here")

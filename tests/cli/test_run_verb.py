@@ -54,6 +54,8 @@ def diagnose(paths, progress=None, **judging):
         time.sleep(60)
     if sys.argv[1] == "asked":
         return Report(RunInfo(), Summary(f"predict: {judging['predict']}"))
+    if sys.argv[1] == "drawn":
+        return Report(RunInfo(), Summary(f"Idle; a picture was asked for: {judging['picture']}."))
     return Report(RunInfo(), Summary("Your GPU was idle 44% of the time."))
 diagnosis.diagnose = diagnose
 sys.exit(main(["run", *sys.argv[2:]]))
@@ -64,6 +66,14 @@ def judged(how: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a job that leaves records, with a judge that says what the test wants."""
     command = [sys.executable, "-c", JUDGED, how, "-o", "out", *options, "--", sys.executable, "-c", RECORDS]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@linux
+def test_the_report_is_written_as_its_file_is_named(here: Path) -> None:
+    assert judged("drawn", "--report", "r.html").returncode == 5
+    page = (here / "r.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "Idle; a picture was asked for: True." in page
 
 
 @linux

@@ -103,3 +103,12 @@ def test_what_would_record_a_part_is_said(tmp_path: Path, capsys: Captured) -> N
     runs = [str(watched(tmp_path / f"{ranks}", ranks)) for ranks in (1, 2)]
     assert main(["scaling", *runs]) == 0
     assert "record each size with `whyidle run --trace-ranks all`" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("a.html", "<!doctype html>"), ("a.md", "**4 GPUs do"), ("a.txt", "  4 GPUs")]
+)
+def test_the_name_of_the_file_says_the_format(name: str, begins: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    assert main(["scaling", "--throughput", "1=1000,4=2400", "-o", str(file)]) == 0
+    assert file.read_text("utf-8").startswith(begins)

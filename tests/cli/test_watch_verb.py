@@ -179,3 +179,31 @@ def test_times_and_addresses_as_people_write_them() -> None:
     for wrong in ("", "host", "host:", "1:70000", "1:-1"):
         with pytest.raises(WhyIdleError):
             address(wrong)
+
+
+@pytest.mark.parametrize("suffix", ["html", "json"])
+def test_a_report_of_what_was_seen(suffix: str, nvml_stub: Scenario, tmp_path: Path) -> None:
+    file = tmp_path / f"gpus.{suffix}"
+    asked = ("--once", "--for", "0.3", "--interval", "0.1", "--report", str(file))
+    environ = nvml_stub(IDLE + f"process 0 0 {os.getpid()} 39000\n")
+    assert watched(environ, *asked).returncode == 1
+    text = file.read_text("utf-8")
+    assert json.loads(text)["gpus"] if suffix == "json" else "The GPU idled 100% of the time" in text
+    again = watched(environ, *asked)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    assert watched(environ, *asked, "--force").returncode == 1
+
+
+def test_a_report_of_a_watch_that_is_stopped(nvml_stub: Scenario, tmp_path: Path) -> None:
+    file = tmp_path / "gpus.html"
+    arguments = command("--interval", "0.1", "--every", "0.2s", "--report", str(file))
+    environ = {**os.environ, **nvml_stub(BUSY)}
+    with subprocess.Popen(arguments, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        for _ in range(3):
+            run.stdout.readline()
+        run.send_signal(signal.SIGTERM)
+        _, said = run.communicate(timeout=60)
+    assert (run.returncode, said) == (0, "")
+    assert "The GPU idled 5% of the time" in file.read_text("utf-8")

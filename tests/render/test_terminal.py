@@ -14,7 +14,10 @@ from whyidle import cost
 from whyidle.model.evidence import Ignored
 from whyidle.model.finding import CAUSES, DeviceBusy, Finding, GpuCount, Report, RunInfo, Summary
 from whyidle.render import render
+from whyidle.render.base import Colors, Look
 from whyidle.render.lines import wrap
+from whyidle.render.palette import COLORS
+from whyidle.render.terminal import Terminal
 
 
 @pytest.mark.parametrize("width", [80, 110])
@@ -220,3 +223,12 @@ def test_what_to_change_is_never_cut(count: int, width: int, many: Report) -> No
         words = " ".join(shown.split())
         assert " ".join((text if count == 1 else text.splitlines()[0]).split()) in words
         assert not [line for line in shown.splitlines() if "line_" in line and line.endswith("…")]
+
+
+@pytest.mark.parametrize("colors", ["truecolor", "standard"])
+def test_bars_have_the_colors_of_the_palette_where_the_terminal_can_show_them(many: Report, colors: Colors) -> None:
+    text = Terminal().render(many, Look(color=True, colors=colors))
+    red, green, blue = (int(COLORS["waiting for data"].terminal[at : at + 2], 16) for at in (1, 3, 5))
+    ours = f"\x1b[38;2;{red};{green};{blue}m█"
+    assert (ours in text) == (colors == "truecolor")
+    assert ("\x1b[31m█" in text) == (colors == "standard")

@@ -55,6 +55,7 @@ export interface Drawn {
   timelines: Timeline[];
   charts: Chart[];
   causes: Record<string, string>; // cause -> what follows "--c-" in the name of its colour
+  meanings: Record<string, string>; // that -> a sentence on it
 }
 
 interface PackedLane {
@@ -70,21 +71,29 @@ interface Packed {
   timelines: (Omit<Timeline, "lanes"> & { lanes: PackedLane[] })[];
   charts: Chart[];
   causes: Record<string, string>;
-  bytes: string;
+  meanings: Record<string, string>;
 }
 
 /** Read what stands in the page. */
 export async function read(): Promise<Drawn> {
-  const packed = JSON.parse(document.getElementById("whyidle-drawn")!.textContent!) as Packed;
-  const bytes = packed.timelines.length ? await inflated(packed.bytes) : new Uint8Array();
+  const block = JSON.parse(document.getElementById("whyidle-drawn")!.textContent!) as { head: number; bytes: string };
+  const bytes = await inflated(block.bytes);
+  const packed = JSON.parse(new TextDecoder().decode(bytes.subarray(block.head))) as Packed;
   return {
     timelines: packed.timelines.map((timeline) => ({
       ...timeline,
+      names: timeline.names.map(clean),
       lanes: timeline.lanes.map((lane) => unpacked(lane, timeline.start, bytes)),
     })),
     charts: packed.charts,
     causes: packed.causes,
+    meanings: packed.meanings,
   };
+}
+
+/** Leave out what has no shape: control characters, and those that turn the direction of text around them. */
+function clean(name: string): string {
+  return name.replace(/\s+/g, " ").replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, "");
 }
 
 async function inflated(base64: string): Promise<Uint8Array> {

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import typer
 
 from whyidle.cli import PIPE_CLOSED
 from whyidle.errors import WhyIdleError
-from whyidle.render.base import Look
+from whyidle.render.base import Colors, Look
+
+# What the name of a file says about the format of the report in it.
+SUFFIXES: Final = {
+    ".json": "json", ".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit",
+}  # fmt: skip
 
 _DRAWN_WITH = "█▏·\N{EN DASH}→…µ"
 
@@ -39,6 +44,20 @@ class Destination:
         except OSError as error:
             abandon(self.stream)
             raise WhyIdleError(f"cannot write the report to {self.name}: {error.strerror}") from None
+
+
+def format_of(path: Path | None, asked: str | None = None, among: Container[str] | None = None) -> str:
+    """Return the format of a report: what was asked for, else what the suffix of its file says, else "terminal".
+
+    Args:
+        path: the file; None is standard output.
+        asked: what --format says; whether there is such a format is not looked at.
+        among: formats that the verb writes; a suffix that says another is as good as none. None: all of `SUFFIXES`.
+    """
+    if asked is not None:
+        return asked
+    said = SUFFIXES.get("" if path is None else path.suffix.lower(), "terminal")
+    return said if among is None or said in among else "terminal"
 
 
 def abandon(stream: TextIO) -> None:
@@ -119,7 +138,15 @@ def look_of(stream: TextIO, color: bool, everything: bool) -> Look:
         unicode=unicode,
         everything=everything,
         spaced=terminal,
+        colors=_colors(),
     )
+
+
+def _colors() -> Colors:
+    """Return how many colors the terminal says that it has: COLORTERM, and the end of the name in TERM."""
+    if os.environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"} or "WT_SESSION" in os.environ:
+        return "truecolor"
+    return "256" if os.environ.get("TERM", "").lower().endswith("256color") else "standard"
 
 
 def _width(stream: TextIO) -> int:

@@ -21,10 +21,9 @@ from whyidle.cli._sweep_progress import Progress
 from whyidle.cli.sweep import Asked, Show
 from whyidle.errors import WhyIdleError
 from whyidle.launch.program import NotStartedError, Program, find
-from whyidle.model.trial import Params, Sweep
-from whyidle.render.base import Look
+from whyidle.model.trial import Params
 from whyidle.render.json import SCHEMA_VERSION, dumps
-from whyidle.render.sweep import named, sweep_json, sweep_text
+from whyidle.render.sweep import FORMATS, named, sweep_json
 from whyidle.render.words import clean, duration, money, plural
 from whyidle.sweep.budget import Rate
 from whyidle.sweep.cell import Trial, cells
@@ -40,7 +39,9 @@ from whyidle.sweep.script import place
 from whyidle.sweep.strategies import Search, Strategy, fitting, strategy, usual
 
 MOST_LISTED = 100  # cells of --dry-run
-FORMATS = ("terminal", "json")
+# By the name of the file of --report, where nobody says a format.
+SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}
+LISTED = ("terminal", "json")  # formats of --dry-run
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,9 @@ def sweep(asked: Asked) -> int:
 def _check(asked: Asked) -> None:
     """Refuse options that do not go together, or have no meaning."""
     if asked.show.format is not None and asked.show.format not in FORMATS:
-        raise WhyIdleError(f"no format is called {asked.show.format!r}", "formats: json, terminal")
+        raise WhyIdleError(f"no format is called {asked.show.format!r}", f"formats: {', '.join(sorted(FORMATS))}")
+    if asked.dry_run and _format(asked.show) not in LISTED:
+        raise WhyIdleError("--dry-run lists cells for a terminal or as JSON", "--format json")
     if asked.resume is not None and (asked.command or asked.parameters or asked.output):
         raise WhyIdleError(
             "--resume takes the command and its parameters from the folder",
@@ -238,9 +241,9 @@ def _typed(prepared: _Prepared, params: Params, number: int) -> str:
     return " ".join([*variables, shlex.join(["whyidle", *command[command.index("run") :]])])
 
 
-def _format(show: Show) -> str | None:
-    """Return the format of what --report writes, or of --dry-run; None is that for a terminal."""
-    return show.format or ("json" if show.report is not None and show.report.suffix.lower() == ".json" else None)
+def _format(show: Show) -> str:
+    """Return the format of what --report writes, or of --dry-run."""
+    return show.format or SUFFIXES.get("" if show.report is None else show.report.suffix.lower(), "terminal")
 
 
 def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Asked) -> int:
@@ -267,11 +270,8 @@ def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Ask
             raise typer.Exit(INTERRUPTED) from None
         folder.report(sweep_json(found))
         if file is not None:
-            file.write(_shown(found, chosen or "terminal", file.look))
+            file.write(FORMATS[chosen](found, file.look))
+    is_page = show.format == "html" and show.report is not None  # which nobody reads on a screen, too
     with destination(color=show.color) as out:
-        out.write(_shown(found, show.format or "terminal", out.look))
+        out.write(FORMATS["terminal" if is_page else show.format or "terminal"](found, out.look))
     return found.exit_code
-
-
-def _shown(found: Sweep, chosen: str, look: Look) -> str:
-    return sweep_json(found) if chosen == "json" else sweep_text(found, look)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from whyidle import cost
-from whyidle.cli._destination import Destination, destination, look_of
+from whyidle.cli._destination import SUFFIXES, Destination, destination, format_of, look_of
 from whyidle.cli._stopping import stoppable
 from whyidle.cli.run import Asked, Show
 from whyidle.errors import WhyIdleError
@@ -64,8 +64,8 @@ class _Recorded:
 
 def _report(show: Show) -> AbstractContextManager[Destination | None]:
     """Return where --report goes, after a look at what else the job would run for in vain."""
-    if show.format is not None:
-        renderer(show.format)
+    if show.format not in {None, *SUFFIXES.values()}:  # those are there; the job need not wait for what they import
+        renderer(str(show.format))
     cost.check(usd_per_gpu_hour=show.judging["price"], gpus=show.judging["gpus"], hours=show.judging["hours"])
     return nullcontext() if show.report is None else destination(show.report, force=show.force)
 
@@ -160,19 +160,18 @@ def _judge(recorded: _Recorded, asked: Asked, out: Destination | None) -> bool:
         if not asked.show.quiet:
             _say(f"recorded in {again}", f"whyidle {again}")
         return False
+    writes = renderer(format_of(asked.show.report, asked.show.format))
     # Imported now: it is heavy, and the job did not wait for it.
     diagnosis = importlib.import_module("whyidle.diagnosis")
     with importlib.import_module("whyidle.cli._loading").loading() as progress:
-        report: Report = diagnosis.diagnose([run], progress=progress, **asked.show.judging)
+        report: Report = diagnosis.diagnose([run], picture=writes.draws, progress=progress, **asked.show.judging)
     if not asked.show.quiet:
         look = look_of(sys.stderr, asked.show.color, everything=False)
         _show(renderer("terminal").render(report, look))
         _show(f"evidence: {again} (whyidle {again} --all shows everything)\n")
     _save(run / "report.json", report)
-    file = asked.show.report
-    if out is not None and file is not None:
-        chosen = asked.show.format or ("json" if file.suffix.lower() == ".json" else "terminal")
-        out.write(renderer(chosen).render(report, out.look))
+    if out is not None:
+        out.write(writes.render(report, out.look))
     return True
 
 

@@ -17,7 +17,7 @@ from whyidle.errors import WhyIdleError
 from whyidle.render.comparison import FORMATS
 from whyidle.render.words import clean
 
-SUFFIXES: Final = {".json": "json", ".md": "markdown"}
+SUFFIXES: Final = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}
 
 Before = Annotated[str, typer.Argument(metavar="BEFORE", help="A run: a folder, a file or an address.")]
 After = Annotated[str, typer.Argument(metavar="AFTER", help="The same job, changed.")]
@@ -35,7 +35,8 @@ Units = Annotated[
     ),
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", "-f", help="terminal, json or markdown; json for -o FILE.json, else terminal.")
+    str | None,
+    typer.Option("--format", "-f", help="terminal, json, markdown or html; else as the file of -o is called."),
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
 Force = Annotated[
@@ -74,6 +75,7 @@ def compare(
         whyidle compare before.json.gz after.json.gz --operators
         whyidle compare a1/ b1/ --before a2/ --after b2/ --before a3/ --after b3/
         whyidle compare before.json.gz after.json.gz --units 512,1024
+        whyidle compare runs/before/ runs/after/ -o change.html
         whyidle compare runs/before/ runs/after/ -f markdown -o change.md
 
     Exit code: 0 improved, or no detectable change; 1 regressed, or the model learns worse, or is not shown to learn the

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from whyidle import cost, diagnosis
-from whyidle.cli._destination import destination
+from whyidle.cli._destination import destination, format_of
 from whyidle.cli._loading import loading
 from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price, priced
 from whyidle.errors import WhyIdleError
@@ -18,8 +18,6 @@ from whyidle.fetch.base import shown
 from whyidle.model.finding import Report, RunInfo, Summary
 from whyidle.render import renderer
 from whyidle.render.words import clean
-
-SUFFIXES: Final = {".json": "json", ".html": "html", ".md": "markdown", ".sarif": "sarif"}
 
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH", help="Files, folders or addresses with the evidence of one run.")
@@ -87,7 +85,7 @@ def diagnose(
     Exit code: 0 judged, no finding of 5% of the time or more; 1 there is one; 2 could not judge, the recording
     does not show what to change, or wrong usage.
     """
-    chosen = format or SUFFIXES.get(output.suffix.lower() if output is not None else "", "terminal")
+    chosen = format_of(output, format)
     renders = renderer(chosen)
     cost.check(usd_per_gpu_hour=price, gpus=gpus, hours=hours)
     asked = diagnosis.rules_in(what_if or ())

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from whyidle.cli._destination import Destination, destination
+from whyidle.cli._destination import Destination, destination, format_of
 from whyidle.cli._linting import linting
 from whyidle.errors import WhyIdleError
 from whyidle.lint.batch import outcomes
@@ -23,7 +23,6 @@ from whyidle.render import renderer
 from whyidle.render.words import clean
 
 STDIN = "-"
-FORMATS = {".json": "json", ".sarif": "sarif", ".xml": "junit"}  # of -o FILE
 
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH", help="Files and folders of Python code and notebooks; or -.")
@@ -45,7 +44,7 @@ Format = Annotated[
         "--format",
         "-f",
         metavar="FORMAT",
-        help="terminal, json, sarif, github, gitlab or junit; -o x.json, x.sarif and x.xml need none.",
+        help="terminal, html, markdown, json, sarif, github, gitlab or junit; by -o's suffix, else terminal.",
     ),
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
@@ -100,7 +99,7 @@ def lint(
     named could not be read, nothing could be judged, or wrong usage.
     """
     _check(fix=fix, diff=diff, unsafe_fixes=unsafe_fixes)
-    renders = renderer(format or FORMATS.get(output.suffix.lower() if output else "", "terminal"))
+    renders = renderer(format_of(output, format))
     settings = settings_for(stdin_filename or _first(paths), codes_in(select or ()), codes_in(ignore or ()))
     files, locked = _files(paths, stdin_filename, settings)
     with destination(output, force=force, color=not no_color, everything=everything) as out:

@@ -18,6 +18,8 @@ from whyidle.errors import WhyIdleError
 # From the first word of the command on, everything is the command's.
 CONTEXT = {"allow_interspersed_args": False}
 MOST_WORKERS = 1024
+SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}  # of --report
+FORMATS = ("html", "json", "markdown", "terminal")  # of render.loader, which is imported when the job has ended
 
 Command = Annotated[
     list[str], typer.Argument(metavar="SCRIPT [ARGS...]", help="The training, as it is started without whyidle.")
@@ -39,6 +41,10 @@ Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where the evidence goes; else in whyidle-runs.")
 ]
 Report = Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Write the report to a file instead.")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", "-f", help="terminal, json, markdown or html; else as the file of --report is called."),
+]
 
 
 def loader(
@@ -51,7 +57,7 @@ def loader(
     no_train: Annotated[bool, typer.Option("--no-train", help="Measure the loader alone.")] = False,
     output: Output = None,
     report: Report = None,
-    format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
+    format: Format = None,  # noqa: A002
     force: Annotated[bool, typer.Option("--force", help="Let --report replace a file.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
@@ -67,7 +73,8 @@ def loader(
         whyidle loader train.py --epochs 1
         whyidle loader -- python -m package.train
         whyidle loader --workers 4,8,16 --cold train.py
-        whyidle loader --no-train --format json --report loader.json train.py
+        whyidle loader --no-train --report loader.json train.py
+        whyidle loader --report loader.html train.py
 
     Exit code: 0 when the loader was measured, 2 when it could not be, 128 and its number where a signal ended the job
     before (130 after Ctrl-C): what was measured up to there is shown.
@@ -75,15 +82,14 @@ def loader(
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle loader` measures on Linux only")
     chosen = _workers(workers)
-    _check(seconds, steps, loader, format)
+    shown = format or SUFFIXES.get(report.suffix.lower() if report is not None else "", "terminal")
+    _check(seconds, steps, loader, shown)
     with destination(report, force=force, color=not no_color) as out:
         with importlib.import_module("whyidle.launch.process").Mask() as mask:
             job = importlib.import_module("whyidle.sweep.loader.job")
             asked = job.Asked(chosen, seconds, 0 if no_train else steps, loader=loader, cold=cold)
             tried, code = job.tried(_started(command), output, asked, mask, _say)
-        render = importlib.import_module("whyidle.render.loader")
-        shown = render.loader_json if format == "json" else render.loader_text
-        out.write(shown(tried, out.look))
+        out.write(importlib.import_module("whyidle.render.loader").FORMATS[shown](tried, out.look))
     return int(code)
 
 
@@ -106,8 +112,8 @@ def _workers(text: str | None) -> tuple[int, ...]:
 
 
 def _check(seconds: float, steps: int, number: int | None, format: str) -> None:  # noqa: A002
-    if format not in {"terminal", "json"}:
-        raise WhyIdleError(f"no format is called {format!r}", "formats: json, terminal")
+    if format not in FORMATS:
+        raise WhyIdleError(f"no format is called {format!r}", f"formats: {', '.join(FORMATS)}")
     if not 0.1 <= seconds <= 3600:
         raise WhyIdleError(f"--seconds is 0.1 to 3600, not {seconds:g}", "--seconds 5")
     if steps < 1:

@@ -29,7 +29,10 @@ Output = Annotated[
 ]
 ReportTo = Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Write the report to a file, too.")]
 Format = Annotated[
-    str | None, typer.Option("--format", "-f", help="Of --report: terminal or json; json for FILE.json.")
+    str | None,
+    typer.Option(
+        "--format", "-f", help="Of --report: terminal, html, markdown, json or sarif; by FILE's suffix, else terminal."
+    ),
 ]
 NoTrace = Annotated[bool, typer.Option("--no-trace", help="Do not record a few steps with torch.profiler.")]
 Steps = Annotated[int, typer.Option("--trace-steps", metavar="N", help="Steps that torch.profiler records.")]
@@ -89,6 +92,7 @@ def run(
         whyidle run -- torchrun --nproc-per-node 8 train.py
         whyidle run -- accelerate launch train.py
         whyidle run --workers -o runs/today -- bash train.sh
+        whyidle run --report report.html -- python train.py
         whyidle run --set loader:num_workers=8 --set torch:tf32=on -- python a.py
 
     --set changes arguments of DataLoaders (loader:num_workers, batch_size, prefetch_factor, pin_memory …) and

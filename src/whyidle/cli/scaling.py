@@ -18,7 +18,8 @@ from whyidle.errors import WhyIdleError
 from whyidle.model.scaling import Kind, Scaling
 from whyidle.render.words import clean
 
-FORMATS = ("terminal", "json")
+FORMATS = ("html", "json", "markdown", "terminal")  # of render.scaling
+SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}  # of -o
 EXAMPLE = "--throughput 1=1000,4=2400"
 KINDS: dict[str, Kind] = {"strong": "strong", "weak": "weak"}
 
@@ -51,7 +52,8 @@ def scaling(
     gpus: GpusOfEach = None,
     price: Price = None,
     format: Annotated[  # noqa: A002
-        str | None, typer.Option("--format", "-f", help="terminal or json; json for -o FILE.json, else terminal.")
+        str | None,
+        typer.Option("--format", "-f", help="terminal, json, markdown or html; else as the file of -o is called."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the answer to a file.")
@@ -69,12 +71,12 @@ def scaling(
     For example:
 
         whyidle scaling runs/gpus-1 runs/gpus-2 runs/gpus-4 --price 2.60
-        whyidle scaling traces-1/ traces-8/ --kind weak
+        whyidle scaling traces-1/ traces-8/ --kind weak -o scaling.html
         whyidle scaling --throughput 1=1000,4=2400 --unit samples
 
     Exit code: 0 judged; 2 could not judge, or wrong usage.
     """
-    chosen = format or ("json" if output is not None and output.suffix.lower() == ".json" else "terminal")
+    chosen = format or SUFFIXES.get(output.suffix.lower() if output is not None else "", "terminal")
     if chosen not in FORMATS:
         raise WhyIdleError(f"no format is called {chosen!r}", f"formats: {', '.join(sorted(FORMATS))}")
     costing.check(usd_per_gpu_hour=price)
@@ -89,12 +91,9 @@ def scaling(
             else _by_runs(runs or [], gpus, kind, usd, printed_each=printed_per_gpu, force=force)
         )
         found = replace(found, price_source=whose) if usd is not None else found
-        from whyidle.render.scaling import scaling_json, scaling_text  # noqa: PLC0415 - after what may be wrong
+        from whyidle.render import scaling as render  # noqa: PLC0415 - after what may be wrong
 
-        if chosen == "json":
-            out.write(scaling_json(found, ascii_only=not out.look.unicode))
-        else:
-            out.write(scaling_text(found, out.look))
+        out.write(render.FORMATS[chosen](found, out.look))
     if output is not None:
         sys.stderr.write(f"{clean(found.verdict)} Report: {clean(str(output))}\n")
     return 0

@@ -71,7 +71,10 @@ DryRun = Annotated[
 ]
 ReportTo = Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Write the report to a file, too.")]
 Format = Annotated[
-    str | None, typer.Option("--format", "-f", metavar="NAME", help="terminal or json; json for --report FILE.json.")
+    str | None,
+    typer.Option(
+        "--format", "-f", metavar="NAME", help="terminal, json, markdown or html; else as --report is called."
+    ),
 ]
 
 
@@ -112,7 +115,7 @@ def sweep(
         whyidle sweep -p num_workers=2,4 -p batch_size=32,64 -- python train.py
         whyidle sweep -p lr=1e-3,1e-2 --dry-run -- python train.py --lr {lr}
         whyidle sweep -p batch_size=16,32 --repeats 3 -- python train.py
-        whyidle sweep --resume whyidle-sweeps/train-20260101-120000
+        whyidle sweep --resume whyidle-sweeps/train-20260101-120000 --report sweep.html
 
     -p num_workers or -p batch_size without values, as --strategy workers or batch, looks for the best value in few
     cells. A value reaches the job as an option, --num-workers 4, or where {num_workers} stands in the command. Cells

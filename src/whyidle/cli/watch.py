@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
 from whyidle.cli import _numbers as numbers
-from whyidle.cli._destination import look_of
+from whyidle.cli._destination import destination, look_of
 from whyidle.cli._numbers import Price, priced
+from whyidle.errors import WhyIdleError
 from whyidle.project import FILE
 from whyidle.watch.asked import Asked
 
@@ -64,6 +66,11 @@ OnAlarm = Annotated[
 ]
 Webhook = Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Post the evidence there, as JSON.")]
 ExitOnAlarm = Annotated[bool, typer.Option("--exit-on-alarm", help="End with exit code 1 at an alarm.")]
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="When it ends, write what was seen: a page, or JSON for FILE.json."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Let --report replace a file.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")]
 
 
@@ -88,6 +95,8 @@ def watch(
     on_alarm: OnAlarm = None,
     webhook: Webhook = None,
     exit_on_alarm: ExitOnAlarm = False,
+    report: Report = None,
+    force: Force = False,
     no_color: NoColor = False,
 ) -> int:
     """Watch the GPUs of this machine: how busy, held by whom, and what the idle time has cost so far.
@@ -100,10 +109,13 @@ def watch(
         whyidle watch --once --json
         whyidle watch --alarm --window 15m --floor 15% --on-alarm 'mail -s idle me@example.org'
         whyidle watch --listen 9835
+        whyidle watch --alarm --report gpus.html
         whyidle watch --pid 4711
 
     With --pid one job is looked at for some seconds from outside: its processes and GPUs, CPU, reads and, where
     py-spy is installed, stacks. It is neither stopped nor traced.
+
+    --report keeps how busy each GPU was from the begin on, in memory that does not grow, its last minutes and alarms.
 
     Exit code: 0; with --pid as of `whyidle diagnose`; with --once 1 when a GPU idles, is throttled or lags, and 2 when
     one could not be judged; 1 at an alarm with --exit-on-alarm.
@@ -116,13 +128,22 @@ def watch(
         color=not no_color, price=usd, price_file=file, listen=listen, alarm=alarm, floor=floor, window_s=window,
         grace_s=grace,
         held_only=held_only, exempt=tuple(exempt or ()), command=on_alarm, webhook=webhook,
-        exit_on_alarm=exit_on_alarm,
+        exit_on_alarm=exit_on_alarm, keep=report is not None,
     )  # fmt: skip
     asked.check()
     look = look_of(sys.stdout, asked.color, everything=False)
     code: int
     if pid is not None:
+        if report is not None:
+            raise WhyIdleError("--report is of a watch of GPUs", f"whyidle watch --pid {pid} --json > verdict.json")
         code = importlib.import_module("whyidle.cli._attaching").attach(pid, for_, asked, look, stacks=not no_stacks)
         return code
-    code = importlib.import_module("whyidle.watch.loop").watch(asked, look)
+    loop = importlib.import_module("whyidle.watch.loop")
+    if report is None:
+        code = loop.watch(asked, look)
+        return code
+    with destination(report, force=force) as out:
+        render = importlib.import_module("whyidle.render.watched_gpus")
+        shown = render.history_json if report.suffix.lower() == ".json" else render.history_html
+        code = loop.watch(asked, look, lambda seen: out.write(shown(seen, out.look)))
     return code

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from whyidle.compare import confounders, difference, promises
+from whyidle.compare import confounders, difference, drawn, promises
 from whyidle.compare.arms import Evidence, Repeat, arm_of, middle, repeat_of
 from whyidle.compare.learning import learning
 from whyidle.compare.same_steps import same_steps
@@ -33,6 +33,7 @@ def compare(
     gpus: int | None = None,
     units: float | tuple[float, float] | None = None,
     force: bool = False,
+    picture: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
     """Say whether a change made a job faster, by how much and how sure that is.
@@ -46,6 +47,7 @@ def compare(
         units: of work (samples, tokens, iterations) that each recording holds, one number for both or one for each.
             It is needed where nothing tells of steps.
         force: give a verdict also where the two differ in what makes one worthless, as the GPU or the model.
+        picture: whether the answer holds what the HTML page draws: timelines and charts.
         progress: told (path, bytes done, bytes in all) while files are read.
 
     Raises:
@@ -60,19 +62,15 @@ def compare(
     had, has = middle(one), middle(other)
     apart = _apart(one), _apart(other)
     found = (*_unlike("BEFORE", apart[0]), *_unlike("AFTER", apart[1]), *confounders.between(had, has))
-    changed = {each.name for each in found if each.weight == "noted"}
-    work = common_work(one, other)
-    if not isinstance(work, str) and abs(work[1] - 1) > SAME_WORK:
-        changed.add("batch_size")
     by_pace = judged(one, other)
     blocks = [each for each in found if each.weight == "blocks"]
     verdict, message = _held_against(by_pace, found, [] if force else blocks)
-    learns = learning(had.run, has.run, changed, [each.run for each in one if each is not had])
+    learns = learning(had.run, has.run, _changed(found, one, other), [each.run for each in one if each is not had])
     return Comparison(
         verdict=verdict,
         message=_with_learning(verdict, message, learns),
-        before=arm_of(one, price, gpus),
-        after=arm_of(other, price, gpus),
+        before=arm_of(one, price, gpus, picture=picture),
+        after=arm_of(other, price, gpus, picture=picture),
         speedup=by_pace.speedup,
         throughput_ratio=by_pace.throughput,
         per=by_pace.per,
@@ -85,7 +83,17 @@ def compare(
         changes=difference.changes(had.measured, has.measured),
         changes_per=difference.per(had.measured, has.measured),
         warnings=tuple(_warnings((one, other), apart)),
+        charts=drawn.charts(one, other) if picture else (),
     )
+
+
+def _changed(found: Sequence[Confounder], one: Sequence[Repeat], other: Sequence[Repeat]) -> set[str]:
+    """Return the settings in which the two sides differ, as far as that may change what the model learns."""
+    changed = {each.name for each in found if each.weight == "noted"}
+    work = common_work(one, other)
+    if not isinstance(work, str) and abs(work[1] - 1) > SAME_WORK:
+        changed.add("batch_size")
+    return changed
 
 
 def check(

@@ -18,6 +18,7 @@ from whyidle.model.arithmetic import usd_per_million_tokens
 from whyidle.model.comparison import Arm
 from whyidle.model.evidence import Floats64, Run
 from whyidle.model.finding import Report
+from whyidle.picture import picture_of
 from whyidle.read import Progress, load
 
 Evidence: TypeAlias = str | Path | Sequence[str | Path]  # of one start of a job: a file, a folder, or several of them
@@ -131,13 +132,16 @@ def repeat_from(run: Run, paths: tuple[str, ...], units: float | None = None) ->
     return Repeat(paths, run, measured, report, pace_of(run, measured), units)
 
 
-def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | None = None) -> Arm:
+def arm_of(
+    repeats: Sequence[Repeat], price: float | None = None, gpus: int | None = None, *, picture: bool = False
+) -> Arm:
     """Return what a side looks like. Its idle time and its settings are those of the repeat in the middle.
 
     Args:
         repeats: one, or several.
         price: US dollars per GPU-hour; else the list price of the GPU, where there is one.
         gpus: GPUs that the job rents; else its ranks, else those that were seen.
+        picture: whether to draw the repeat in the middle.
     """
     shown = middle(repeats)
     steady = _steps(repeats)
@@ -156,6 +160,8 @@ def arm_of(repeats: Sequence[Repeat], price: float | None = None, gpus: int | No
         tokens_per_s=tokens,
         usd_per_million_samples=_usd_per_million(hourly, samples),
         usd_per_million_tokens=_usd_per_million(hourly, tokens),
+        picture=picture_of(shown.run, shown.measured, shown.report) if picture else None,
+        findings=shown.report.findings,
     )
 
 

@@ -6,10 +6,14 @@ The JSON of `whyidle compare` is these dataclasses written out; docs/compare.md 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from whyidle.model.finding import Estimate, RunInfo, Summary
+from whyidle.model.detail import DRAWN
+from whyidle.model.finding import Estimate, Finding, RunInfo, Summary
+
+if TYPE_CHECKING:
+    from whyidle.model.picture import Chart, Picture
 
 Verdict: TypeAlias = Literal["improved", "regressed", "no detectable change", "cannot judge"]
 Learned: TypeAlias = Literal["the same", "worse", "better", "not shown", "cannot be paired", "no losses"]
@@ -52,6 +56,8 @@ class Arm:
     tokens_per_s: float | None = None
     usd_per_million_samples: float | None = None
     usd_per_million_tokens: float | None = None
+    picture: Picture | None = field(default=None, metadata=DRAWN, compare=False, repr=False)  # None: not asked for
+    findings: tuple[Finding, ...] = field(default=(), metadata=DRAWN)  # of its report
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,8 @@ class Comparison:
     changes: tuple[Change, ...] = ()
     changes_per: Literal["step", "recording"] | None = None  # None: the two have no traces that can be compared
     warnings: tuple[str, ...] = ()
+    # step times of both sides, step by step and as distributions; empty where not asked for
+    charts: tuple[Chart, ...] = field(default=(), metadata=DRAWN, compare=False, repr=False)
 
     @property
     def concern(self) -> Concern | None:

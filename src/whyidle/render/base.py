@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from whyidle.model.finding import Report
 
 SCREEN = 36  # lines: a screen has 40, and the rest is room for the command and the prompt
+
+
+# What a terminal can show: its own 16 colors, of which nobody knows how they look; or any, exactly or nearly.
+Colors: TypeAlias = Literal["standard", "256", "truecolor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,7 @@ class Look:
     everything: bool = False  # all findings in full, and the tables behind the numbers
     spaced: bool = False  # with an empty line before and after, as suits a screen
     lines: int = SCREEN  # that a report on a screen takes at most
+    colors: Colors = "standard"  # of which it may use some, if `color`
 
 
 class Renderer(ABC):

@@ -15,6 +15,7 @@ from whyidle.model.finding import GROUPS, Estimate, Summary
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.lines import hang
+from whyidle.render.pasted import escaped, table, written
 from whyidle.render.phases import LABELS
 from whyidle.render.terminal import write
 from whyidle.render.words import clean, duration, kernel_name, percent, rate, shorten, times
@@ -47,7 +48,8 @@ def comparison_text(found: Comparison, look: Look) -> str:
 
 def comparison_json(found: Comparison, look: Look) -> str:
     """Return the comparison written out; the keys are its fields."""
-    values = {field.name: getattr(found, field.name) for field in fields(found)}
+    written = [field.name for field in fields(found) if field.metadata.get("json", True)]
+    values = {name: getattr(found, name) for name in written}
     head = {"schema_version": SCHEMA_VERSION, "whyidle": __version__}
     said = {"verdict": found.verdict, "concern": found.concern, "exit_code": found.exit_code}
     return dumps({**head, **said, **values}, ascii_only=not look.unicode)
@@ -55,20 +57,31 @@ def comparison_json(found: Comparison, look: Look) -> str:
 
 def comparison_markdown(found: Comparison, look: Look) -> str:
     """Return a table that can be pasted where people review a change."""
-    lines = [f"**{_escaped(found.message)}**", "", "| | before | after | |", "| --- | ---: | ---: | --- |"]
-    lines += [
-        f"| {' | '.join(map(_escaped, (row.label.strip(), row.before, row.after, row.ratio)))} |" for row in rows(found)
-    ]
-    said = [f"- {head}: {_escaped(text)}" for head, text in _said(found)]
-    text = "\n".join([*lines, "", *said] if said else lines) + "\n"
-    return text if look.unicode else text.encode("ascii", "xmlcharrefreplace").decode("ascii")
+    cells = [(row.label.strip(), row.before, row.after, row.ratio) for row in rows(found)]
+    lines = [f"**{escaped(found.message)}**", "", *table(("", "before", "after", ""), cells, left=1, last_left=True)]
+    said = [f"- {head}: {escaped(text)}" for head, text in remarks(found)]
+    return written([*lines, "", *said] if said else lines, look)
+
+
+def comparison_html(found: Comparison, look: Look) -> str:
+    """Return the comparison as a page."""
+    from whyidle.render.html import comparison  # noqa: PLC0415 - Jinja takes a fifth of a second
+
+    return comparison.comparison_page(found, look)
 
 
 FORMATS: Final[dict[str, Callable[[Comparison, Look], str]]] = {
     "terminal": comparison_text,
     "json": comparison_json,
     "markdown": comparison_markdown,
+    "html": comparison_html,
 }
+
+
+def answer(found: Comparison) -> tuple[str, str]:
+    """Return the answer in a sentence, and what is to be said right behind it; "" for nothing."""
+    first, *more = re.split(r"(?<=[.!?]) (?=[A-Z-])", clean(found.message), maxsplit=1)
+    return first, more[0] if more else ""
 
 
 def rows(found: Comparison) -> Iterator[Row]:
@@ -96,10 +109,11 @@ def _row(
 ) -> Iterator[Row]:
     if before is not None or after is not None:
         had, has = ("not known" if value is None else said(value) for value in (before, after))
-        yield Row(label, had, has, "" if ratio is None else _ratio(ratio))
+        yield Row(label, had, has, "" if ratio is None else ratio_text(ratio))
 
 
-def _ratio(ratio: Interval | Estimate) -> str:
+def ratio_text(ratio: Interval | Estimate) -> str:
+    """Return "1.33x (1.20x–1.40x)"."""
     return f"{times(ratio.likely, 2)} ({times(ratio.low, 2)}–{times(ratio.high, 2)})"
 
 
@@ -107,19 +121,21 @@ def _idle(one: Summary, other: Summary) -> Iterator[Row]:
     """Yield how much the GPU idles, by cause; where no trace tells that, what the host waits for, or a curve."""
     if one.gpu_idle_share is not None or other.gpu_idle_share is not None:
         yield _share("GPU idle", one, other, one.gpu_idle_share, other.gpu_idle_share)
-        yield from _parts(one, other, *(_groups(summary) for summary in (one, other)))
+        yield from _parts(one, other, *(groups_of(summary) for summary in (one, other)))
     elif one.host_shares or other.host_shares:
         yield Row("the host's time", "", "")
-        yield from _parts(one, other, *(_phases(summary) for summary in (one, other)))
+        yield from _parts(one, other, *(phases_of(summary) for summary in (one, other)))
     if not all(summary.gpu_idle_share == summary.curve_idle_share for summary in (one, other)):
         yield from _row("idle, by its curve", one.curve_idle_share, other.curve_idle_share, percent)
 
 
-def _phases(summary: Summary) -> dict[str, float] | None:
+def phases_of(summary: Summary) -> dict[str, float] | None:
+    """Return the shares of the host's time by what it does, in words; None where nobody watched it."""
     return {LABELS.get(name, name): share for name, share in summary.host_shares.items()} or None
 
 
-def _groups(summary: Summary) -> dict[str, float] | None:
+def groups_of(summary: Summary) -> dict[str, float] | None:
+    """Return the shares of the time in which the GPU idles, by group of causes; None where no trace tells."""
     if summary.gpu_idle_share is None:
         return None
     return {label: sum(summary.idle_by_cause.get(cause, 0.0) for cause in causes) for label, causes in GROUPS.items()}
@@ -145,17 +161,17 @@ def _share(label: str, one: Summary, other: Summary, before: float | None, after
 
 
 def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
-    first, *more = re.split(r"(?<=[.!?]) (?=[A-Z-])", clean(found.message), maxsplit=1)
+    first, more = answer(found)
     style = "bold red" if found.exit_code else STYLE.get(found.verdict, "bold")
     yield from hang(Text("  "), Text(first, style=style), width)
-    for text in more:
-        yield from hang(Text("  "), Text(text), width)
-    table = list(rows(found))
-    if table:
+    if more:
+        yield from hang(Text("  "), Text(more), width)
+    told = list(rows(found))
+    if told:
         yield Text()
         yield Text(f"  {'':<{LABEL - 2}}{'before':>{CELL}}{'after':>{CELL}}", style="dim")
-        yield from (_drawn(row, width) for row in table)
-    said = list(_said(found))
+        yield from (_drawn(row, width) for row in told)
+    said = list(remarks(found))
     if said:
         yield Text()
     for head, text in said:
@@ -172,16 +188,16 @@ def _drawn(row: Row, width: int) -> Text:
     return Text(f"{text}{' ' * gap}{ratio}".rstrip())
 
 
-def _said(found: Comparison) -> Iterator[tuple[str, str]]:
+def remarks(found: Comparison) -> Iterator[tuple[str, str]]:
     """Yield what is to be said below the table, each with a word before it."""
     noted = [each.message for each in found.confounders if each.weight == "noted"]
     if noted:
         yield "changed", "; ".join(shorten(message, 80) for message in noted)
     if found.learning is not None and (found.learning.verdict != "no losses" or found.learning.required):
-        yield "learning", _learning(found.learning)
+        yield "learning", learning_text(found.learning)
     made = [each for each in found.predicted if each.made]
     for promise in [each for each in made if each.measured is not None] or made[:PROMISES]:
-        yield "predicted", _promise(promise)
+        yield "predicted", promise_text(promise)
     left = [each for each in found.predicted if not each.made and each.predicted is not None][:PROMISES]
     if left:
         yield "not made", ", ".join(f"{each.rule} ({_worth(each)})" for each in left) + "."
@@ -194,27 +210,35 @@ def _said(found: Comparison) -> Iterator[tuple[str, str]]:
         yield "warning", warning
 
 
-def _learning(learning: Learning) -> str:
+def learning_text(learning: Learning) -> str:
+    """Return what is known of how the model learns, and that it has to be shown where it has to."""
     asked = f" It has to be shown, as {learning.required} changed." if learning.lacks_proof else ""
     return f"{learning.message.rstrip('.')}.{asked}"
 
 
 def _worth(promise: Promise) -> str:
-    return "not predicted" if promise.predicted is None else f"predicted {_ratio(promise.predicted)}"
+    return "not predicted" if promise.predicted is None else f"predicted {ratio_text(promise.predicted)}"
 
 
-def _promise(promise: Promise) -> str:
+def promise_text(promise: Promise) -> str:
     """Return what was predicted of a fix that was made, and what came of it."""
     rules = promise.rule.split(" + ")
     more = f" and {len(rules) - NAMED} more" if len(rules) > NAMED else ""
-    said = f"{' + '.join(rules[:NAMED])}{more}, {_worth(promise)}"
+    return f"{' + '.join(rules[:NAMED])}{more}, {came_of(promise)}"
+
+
+def came_of(promise: Promise) -> str:
+    """Return the same without its name."""
+    said = _worth(promise)
+    if not promise.made:
+        return f"{said}."
     if promise.measured is not None and promise.predicted is not None and promise.came_true is not None:
         brought_more = promise.measured.low > promise.predicted.high
         came = "came true" if promise.came_true else "brought more" if brought_more else "did not come true"
         others = f", with {', '.join(promise.beside[:NAMED])} changed as well" if promise.beside else ""
-        return f"{said}: {came}, measured {_ratio(promise.measured)}{others}."
+        return f"{said}: {came}, measured {ratio_text(promise.measured)}{others}."
     if promise.measured is not None:
-        return f"{said}: made, measured {_ratio(promise.measured)}{f' ({promise.why})' if promise.why else ''}."
+        return f"{said}: made, measured {ratio_text(promise.measured)}{f' ({promise.why})' if promise.why else ''}."
     return f"{said}: made{f' ({promise.why})' if promise.why else ''}."
 
 
@@ -239,7 +263,3 @@ def _change(change: Change, width: int) -> Text:
     calls = f"{rate(change.count_before)} → {rate(change.count_after)}"
     took = f"{duration(change.seconds_before)} → {duration(change.seconds_after)}"
     return Text(f"  {name:<{width}}{calls:>18}{took:>26}")
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", clean(text))

@@ -18,13 +18,10 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 def excerpt(place: Location, width: int) -> Iterator[Text]:
     """Yield the line and what underlines it; nothing where no text of it is known."""
-    if place.line is None or not (place.excerpt or "").strip():
+    told = parts(place)
+    if told is None:
         return
-    line = (place.excerpt or "").rstrip()
-    start = min(max((place.column or 1) - 1, 0), len(line))
-    end = start + span(line, start)
-    before, meant, after = (_shown(part) for part in (line[:start], line[start:end], line[end:]))
-    before = before.lstrip()
+    before, meant, after = told
     head = f"{'':{INDENT}}{number(place)}"
     room = width - len(head) - 3
     if cell_len(before + meant + after) > room and len(before) > _BEFORE:
@@ -36,6 +33,16 @@ def excerpt(place: Location, width: int) -> Iterator[Text]:
     if place.column is not None:
         under = max(min(cell_len(meant), room - cell_len(before)), 1)
         yield Text.assemble((f"{'':{len(head)}} | ", "dim"), " " * cell_len(before), ("^" * under, "bold red"))
+
+
+def parts(place: Location) -> tuple[str, str, str] | None:
+    """Return the line in three parts: before the expression that is meant, that, and after; None without its text."""
+    if place.line is None or not (place.excerpt or "").strip():
+        return None
+    line = (place.excerpt or "").rstrip()
+    start = min(max((place.column or 1) - 1, 0), len(line))
+    end = start + span(line, start)
+    return _shown(line[:start]).lstrip(), _shown(line[start:end]), _shown(line[end:])
 
 
 def span(line: str, start: int) -> int:

@@ -58,10 +58,9 @@ def _plain(value: object, key: str = "") -> Plain:
     if isinstance(value, float):
         return _number(value, key)
     if isinstance(value, str):
-        # A path may hold bytes that are no text, a name half a surrogate pair: JSON has no word for them.
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return _text(value)
     if isinstance(value, Mapping):
-        return {str(name): _plain(item, str(name)) for name, item in value.items()}
+        return {_text(str(name)): _plain(item, str(name)) for name, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         written = [field.name for field in fields(value) if field.metadata.get("json", True)]
         items = {name: _plain(getattr(value, name), name) for name in written}
@@ -71,6 +70,11 @@ def _plain(value: object, key: str = "") -> Plain:
     if isinstance(value, list | tuple):
         return [_plain(item, key) for item in value]
     raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def _text(text: str) -> str:
+    """Return text that can be written: a path may hold bytes that are none, a name half a surrogate pair."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _number(value: float, key: str) -> float | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from rich.text import Text
 
@@ -11,9 +13,11 @@ from whyidle.model.loader_trial import Expected, LoaderTrial, Pass, Point, Tried
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.lines import hang
+from whyidle.render.pasted import escaped, table, written
 from whyidle.render.words import ascii_only, change, clean, duration, percent, plural, rate, shorten, size
 
 LABEL = 10  # columns, of what stands before a line
+HEAD: Final = ("workers", "prefetch", "batches/s", "start", "a batch", "CPUs", "memory", "step")
 READ = 4096  # bytes in a pass: less is no reading of data
 
 
@@ -52,16 +56,41 @@ def _fields(thing: object) -> dict[str, object]:
 
 def loader_text(tried: Tried, look: Look) -> str:
     """Return the report for a person: the answer, the table behind it, storage, and what to change besides."""
-    lines = ["", *_beside("", tried.advice.message, look, 0), *_beside("", _subject(tried), look, 0), ""]
-    lines += _settings(tried, look)
+    lines = ["", *_beside("", tried.advice.message, look, 0), *_beside("", subject(tried), look, 0), ""]
+    lines += [*_listed(settings(tried), look), ""]
     lines += _table(tried, look)
     lines += [""]
-    lines += _rest(tried, look)
+    lines += _listed(rest(tried), look)
     text = "\n".join(line.rstrip() for line in lines) + "\n"
     return text if look.unicode else ascii_only(text)
 
 
-def _subject(tried: Tried) -> str:
+def loader_markdown(tried: Tried, look: Look) -> str:
+    """Return the report to paste into a pull request."""
+    lines = [f"**{escaped(tried.advice.message)}**", "", escaped(subject(tried)), ""]
+    lines += [f"- {label}: {escaped(text)}" for label, text in settings(tried)]
+    cells = [
+        (
+            str(one.point.workers),
+            one.prefetch,
+            *(one.numbers if one.point.batches_per_s is not None else (one.point.why or one.point.status, *[""] * 5)),
+            one.mark,
+        )
+        for one in rows(tried)
+    ]
+    lines += ["", *table([*HEAD, ""], cells, left=0, last_left=True), ""] if cells else [""]
+    return written([*lines, *(f"- {label}: {escaped(text)}" for label, text in rest(tried))], look)
+
+
+def loader_html(tried: Tried, look: Look) -> str:
+    """Return the report as a page."""
+    from whyidle.render.html.loader import loader_page  # noqa: PLC0415 - Jinja takes a fifth of a second
+
+    return loader_page(tried, look)
+
+
+def subject(tried: Tried) -> str:
+    """Return what was tried, on a line."""
     one = tried.trial.tried
     cpus = "" if tried.cpus is None else f", {tried.cpus:g} CPUs"
     if one is None:
@@ -71,22 +100,28 @@ def _subject(tried: Tried) -> str:
     return f"DataLoader of {data} at {one.where or 'an unknown place'}{batch}, num_workers={one.num_workers}{cpus}"
 
 
-def _settings(tried: Tried, look: Look) -> Iterator[str]:
+def settings(tried: Tried) -> Iterator[tuple[str, str]]:
+    """Yield what to change and what that is worth, each with a word before it."""
     advice = tried.advice
-    for index, one in enumerate(advice.settings):
-        text = f"{one.name}={one.then}  (now {one.now}): {one.why}"
-        yield from _beside("change" if not index else "", text, look)
+    for one in advice.settings:
+        yield "change", f"{one.name}={one.then}  (now {one.now}): {one.why}"
     if advice.why:
-        yield from _beside("why", advice.why[:1].upper() + advice.why[1:] + ".", look)
-    for index, text in enumerate(advice.other):
-        yield from _beside("also" if not index else "", text, look)
+        yield "why", advice.why[:1].upper() + advice.why[1:] + "."
+    yield from (("also", text) for text in advice.other)
     if advice.step_now_s is not None and advice.ceiling_s is not None:
         most = advice.speedup_at_most or 1.0
         text = f"without loading {change(advice.step_now_s, advice.ceiling_s)} a step, {most:.3g}x"
         if advice.step_then_s is not None and advice.step_then_s < advice.step_now_s:
             text = f"{change(advice.step_now_s, advice.step_then_s)} a step expected; at most, {text}"
-        yield from _beside("worth", text, look)
-    yield ""
+        yield "worth", text
+
+
+def _listed(pairs: Iterable[tuple[str, str]], look: Look) -> Iterator[str]:
+    """Yield lines, each word before those that it holds for, once."""
+    last = ""
+    for label, text in pairs:
+        yield from _beside("" if label == last else label, text, look)
+        last = label
 
 
 def _beside(label: str, text: str, look: Look, room: int = LABEL) -> Iterator[str]:
@@ -95,15 +130,36 @@ def _beside(label: str, text: str, look: Look, room: int = LABEL) -> Iterator[st
 
 
 def _table(tried: Tried, look: Look) -> Iterator[str]:
-    trial = tried.trial
-    steps = {(one.workers, one.prefetch): one for one in tried.advice.expected}
     yield (
         f"  {'workers':>7} {'prefetch':>8} {'batches/s':>9} {'start':>8} {'a batch':>8} {'CPUs':>5} {'memory':>8} "
         f"{'step':>8}"
     )
-    for point in sorted(trial.points, key=lambda one: (one.workers, one.prefetch)):
-        row = _row(point, steps.get((point.workers, point.prefetch)), _mark(tried, point))
-        yield row if point.batches_per_s is not None else shorten(row, look.width)
+    for one in rows(tried):
+        mark = f"  {one.mark}" if one.mark else ""
+        head = f"  {one.point.workers:>7} {one.prefetch:>8}"
+        if one.point.batches_per_s is None:
+            yield shorten(f"{head} {one.point.status:>9} {clean(one.point.why)}{mark}", look.width)
+        else:
+            pace, start, fetch, busy, memory, step = one.numbers
+            yield f"{head} {pace:>9} {start:>8} {fetch:>8} {busy:>5} {memory:>8} {step:>8}{mark}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A number of workers, as it is shown."""
+
+    point: Point
+    prefetch: str
+    mark: str  # "now", "advised"
+    numbers: tuple[str, ...]  # batches/s, start, a batch, CPUs, memory, step; "" not known
+
+
+def rows(tried: Tried) -> Iterator[Row]:
+    """Yield what was measured of each number of workers."""
+    steps = {(one.workers, one.prefetch): one for one in tried.advice.expected}
+    for point in sorted(tried.trial.points, key=lambda one: (one.workers, one.prefetch)):
+        expected = steps.get((point.workers, point.prefetch))
+        yield Row(point, str(point.prefetch) if point.workers else "", _mark(tried, point), _numbers(point, expected))
 
 
 def _mark(tried: Tried, point: Point) -> str:
@@ -111,28 +167,27 @@ def _mark(tried: Tried, point: Point) -> str:
     one = tried.trial.tried
     own = 2 if one is None else one.prefetch_factor or 2
     if one is not None and point.workers == one.num_workers and (not point.workers or point.prefetch == own):
-        return "  now"
+        return "now"
     told = {setting.name: setting.then for setting in tried.advice.settings}
     prefetch = told.get("prefetch_factor", "2")
     if told.get("num_workers") != str(point.workers):
         return ""
     if prefetch == str(point.prefetch) or not point.workers:
-        return "  advised"
+        return "advised"
     measured = {(other.workers, str(other.prefetch)) for other in tried.trial.points}
-    return "" if (point.workers, prefetch) in measured else f"  advised, prefetch {prefetch}"
+    return "" if (point.workers, prefetch) in measured else f"advised, prefetch {prefetch}"
 
 
-def _row(point: Point, expected: Expected | None, mark: str) -> str:
-    prefetch = str(point.prefetch) if point.workers else ""
-    head = f"  {point.workers:>7} {prefetch:>8}"
-    if point.batches_per_s is None:
-        return f"{head} {point.status:>9} {clean(point.why)}{mark}"
+def _numbers(point: Point, expected: Expected | None) -> tuple[str, ...]:
     fetch = sum(point.fetch_s) / len(point.fetch_s) if point.fetch_s else None
     memory = None if point.memory_bytes is None else point.workers * point.memory_bytes
-    busy = "" if point.cpus_busy is None else f"{point.cpus_busy:.1f}"
     return (
-        f"{head} {rate(point.batches_per_s):>9} {_time(point.first_batch_s):>8} {_time(fetch):>8} {busy:>5} "
-        f"{'' if memory is None else size(memory):>8} {_time(expected.step_s if expected else None):>8}{mark}"
+        "" if point.batches_per_s is None else rate(point.batches_per_s),
+        _time(point.first_batch_s),
+        _time(fetch),
+        "" if point.cpus_busy is None else f"{point.cpus_busy:.1f}",
+        "" if memory is None else size(memory),
+        _time(expected.step_s if expected else None),
     )
 
 
@@ -140,20 +195,19 @@ def _time(seconds: float | None) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _rest(tried: Tried, look: Look) -> Iterator[str]:
+def rest(tried: Tried) -> Iterator[tuple[str, str]]:
+    """Yield what else was measured, each with a word before it."""
     trial = tried.trial
-    yield from _beside("training", _training(trial), look)
-    yield from _beside("storage", _storage(trial), look)
+    yield "training", _training(trial)
+    yield "storage", _storage(trial)
     memory = _memory(trial)
     if memory:
-        yield from _beside("memory", memory, look)
-    for index, text in enumerate(tried.advice.warnings):
-        yield from _beside("note" if not index else "", text, look)
-    skipped = [one for one in trial.loaders if one.skipped]
-    for index, one in enumerate(skipped[:4]):
+        yield "memory", memory
+    yield from (("note", text) for text in tried.advice.warnings)
+    for one in [one for one in trial.loaders if one.skipped][:4]:
         text = f"--loader {one.loader}: {one.where}, {one.dataset.rpartition('.')[2]}: {one.skipped}"
-        yield from _beside("not tried" if not index else "", text, look)
-    yield from _beside("evidence", tried.folder, look)
+        yield "not tried", text
+    yield "evidence", tried.folder
 
 
 def _training(trial: LoaderTrial) -> str:
@@ -203,3 +257,11 @@ def _memory(trial: LoaderTrial) -> str:
         return ""
     free = trial.available_memory_bytes
     return f"a worker takes {size(largest)}" + ("" if free is None else f"; {size(free)} of the machine are free")
+
+
+FORMATS: Final[dict[str, Callable[[Tried, Look], str]]] = {
+    "terminal": loader_text,
+    "json": loader_json,
+    "markdown": loader_markdown,
+    "html": loader_html,
+}

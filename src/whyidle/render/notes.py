@@ -10,6 +10,7 @@ from rich.text import Text
 
 from whyidle.cost import YOURS
 from whyidle.model.finding import WATCH, Cost, Prediction, Report
+from whyidle.render.caveats import warnings, ways
 from whyidle.render.cleared import cleared
 from whyidle.render.lines import hang
 from whyidle.render.words import basename, clean, duration, money, plural, unit_price
@@ -40,11 +41,15 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
     cost = report.summary.cost
     if cost is None:
         if report.judged and not report.healthy and report.summary.gpu_idle_share is not None:
-            yield from hang(Text("  cost: ", style="dim"), Text(_unpriced(report), style="dim"), width)
+            yield from hang(Text("  cost: ", style="dim"), Text(unpriced(report), style="dim"), width)
         return
     asked = cost.hours is not None or cost.price_source == YOURS
-    if not (everything or asked or not report.healthy):
-        return
+    if everything or asked or not report.healthy:
+        yield from hang(Text("  cost: ", style="bold"), Text(bill_of(report, cost, everything=everything)), width)
+
+
+def bill_of(report: Report, cost: Cost, *, everything: bool) -> str:
+    """Return what the idle time costs, at which price, and what a unit of work does."""
     hourly = money(cost.usd_per_gpu_hour * cost.gpus)
     idle = cost.idle_usd_per_hour
     text = f"{hourly} per hour" if idle is None else f"{money(idle)} of {hourly} per hour is idle"
@@ -58,7 +63,7 @@ def _cost(report: Report, width: int, everything: bool) -> Iterator[Text]:
     seen = sum(gpu.count for gpu in report.run.gpus) or report.summary.gpu_count
     if 0 < seen < cost.gpus:
         text += f", if all {cost.gpus:,} GPUs are like the {seen:,} recorded"
-    yield from hang(Text("  cost: ", style="bold"), Text(text + _per_million(cost)), width)
+    return text + _per_million(cost)
 
 
 def _per_million(cost: Cost) -> str:
@@ -72,7 +77,7 @@ def _per_million(cost: Cost) -> str:
     )
 
 
-def _unpriced(report: Report) -> str:
+def unpriced(report: Report) -> str:
     """Say why there is no cost. Where a number was asked for, that is a warning already."""
     told = next((warning for warning in report.warnings if warning.startswith("no cost: ")), "")
     if told:
@@ -84,9 +89,13 @@ def _unpriced(report: Report) -> str:
 def _settled_by(report: Report, width: int) -> Iterator[Text]:
     """Yield how to get from a curve to its cause: the next measurement, as a command."""
     if report.run.only_curves and report.grave:
-        names = " ".join(shlex.quote(basename(file.path)) for file in report.run.evidence[:_FILES])
-        text = f"`{WATCH}`; then `whyidle DIR {names}` judges both, and a trace if you add one"
+        text = f"`{WATCH}`; then `{joined(report)}` judges both, and a trace if you add one"
         yield from hang(Text("  to find out which: ", style="bold"), Text(text), width)
+
+
+def joined(report: Report) -> str:
+    """Return the command that judges a curve together with a watched run."""
+    return f"whyidle DIR {' '.join(shlex.quote(basename(file.path)) for file in report.run.evidence[:_FILES])}"
 
 
 def _predicted(report: Report, width: int, everything: bool) -> Iterator[Text]:
@@ -102,14 +111,14 @@ def _predicted(report: Report, width: int, everything: bool) -> Iterator[Text]:
             said = Text(clean(told.refused), style="" if everything else style)
             yield from hang(Text("  not predicted: ", style=style), said, width)
         return
-    text = "; ".join(_rests_on(report, told, everything))
+    text = "; ".join(rests_on(report, told, everything))
     if text:
         yield from hang(Text("  predicted: ", style=style), Text(text, style="" if everything else style), width)
     if everything:
         yield from _unpredicted(told, width)
 
 
-def _rests_on(report: Report, told: Prediction, everything: bool) -> Iterator[str]:
+def rests_on(report: Report, told: Prediction, everything: bool) -> Iterator[str]:
     """Yield where predictions come from: all of it, or what a reader would stumble over."""
     if everything and told.source:
         yield clean(told.source)
@@ -124,12 +133,17 @@ def _rests_on(report: Report, told: Prediction, everything: bool) -> Iterator[st
         yield f"a stream takes {told.queue:,} launches before the host waits"
 
 
-def _unpredicted(told: Prediction, width: int) -> Iterator[Text]:
-    """Yield the rules whose fixes are not predicted, by the reason."""
+def unpredicted(told: Prediction) -> dict[str, list[str]]:
+    """Return by the reason the rules whose fixes are not predicted."""
     by_why: dict[str, list[str]] = {}
     for rule, why in told.unpriced.items():
         by_why.setdefault(clean(why).rstrip("."), []).append(clean(rule))
-    for why, rules in by_why.items():
+    return by_why
+
+
+def _unpredicted(told: Prediction, width: int) -> Iterator[Text]:
+    """Yield the rules whose fixes are not predicted, by the reason."""
+    for why, rules in unpredicted(told).items():
         yield from hang(Text("  not predicted: ", style="bold"), Text(f"{', '.join(rules)}: {why}."), width)
 
 
@@ -145,10 +159,7 @@ def _not_judged(report: Report, width: int) -> Iterator[Text]:
 
 def _how_to_judge(report: Report, width: int) -> Iterator[Text]:
     """Yield every rule that could not be asked, by how to get its evidence: most rules first."""
-    by_how: dict[str, list[str]] = {}
-    for unknown in report.unknown:
-        by_how.setdefault(clean(unknown.how), []).append(unknown.rule)
-    for how, rules in sorted(by_how.items(), key=lambda item: -len(item[1])):
+    for how, rules in ways(report):
         yield from hang(Text("  not judged: ", style="bold"), Text(f"{', '.join(rules)}. To judge: {how}."), width)
 
 
@@ -177,25 +188,20 @@ def _other_files(report: Report, width: int, everything: bool) -> Iterator[Text]
 
 def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
     """Yield the warnings that the verdict and the cost do not say already."""
-    warnings = [
-        warning
-        for warning in report.warnings
-        if warning.rstrip(".") not in report.summary.verdict
-        and not (warning.startswith("no cost: ") and report.judged and report.summary.gpu_idle_share is not None)
-    ]
-    shown = warnings if everything else warnings[:_MOST_WARNINGS]
-    rest = len(warnings) - len(shown)
+    told = warnings(report)
+    shown = told if everything else told[:_MOST_WARNINGS]
+    rest = len(told) - len(shown)
     for warning in (*shown, *([f"{rest:,} more: --all"] if rest else [])):
         text = clean(warning)
         if not everything:
-            text = _by_name(text, report)
+            text = by_name(text, report)
         yield from hang(Text("  warning: ", style="bold yellow"), Text(text), width)
 
 
-def _by_name(text: str, report: Report) -> str:
+def by_name(text: str, report: Report) -> str:
     """Return a warning in which files are called by their names; where they lie was typed a moment ago."""
     paths = {clean(path) for path in (*(f.path for f in report.run.evidence), *(f.path for f in report.run.ignored))}
-    for path in sorted(paths, key=len, reverse=True):
+    for path in sorted((path for path in paths if path in text), key=len, reverse=True):
         text = re.sub(rf"(?<!\S){re.escape(path)}(?=[:,;.\s]|$)", lambda _, path=path: basename(path), text)  # type: ignore[misc]
     return text
 

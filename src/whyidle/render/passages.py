@@ -46,7 +46,7 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
     yield from _worth(finding, report, width, room)
     told = priced(finding, report.prediction)
     shown = finding.fixes if room.others else finding.fixes[:1] if told is None else (told,)
-    for index, fix in enumerate(() if _told_below(finding, report) else shown):
+    for index, fix in enumerate(() if measured_next(finding, report) else shown):
         yield from _change("or" if index else "change", fix, width, room if index and room.brief else Room())
         if not room.brief and fix.predicted is not None and fix is not priced(finding, report.prediction):
             yield from hang(_label("worth"), Text(worth(fix.predicted, report)), width)
@@ -60,7 +60,7 @@ def finding_lines(number: int, finding: Finding, report: Report, width: int, roo
         several = len(report.summary.devices) > 1
         first = finding.locations[0]
         first = first if len({device.node for device in report.summary.devices}) > 1 else _without_host(first)
-        where = place(first) if one is None or first.line is not None else _time_and_name(first, several)
+        where = place(first) if one is None or first.line is not None else moment(first, several)
         yield from hang(_label(label), Text(where), width, most=one)
     if finding.candidates:
         yield from _candidates(finding, width, one)
@@ -85,7 +85,7 @@ def _several(names: Sequence[str], kept: int) -> str:
     return ", ".join(names[:kept]) + (f" and {more} more" if more else "")
 
 
-def _told_below(finding: Finding, report: Report) -> bool:
+def measured_next(finding: Finding, report: Report) -> bool:
     """Say whether what to do is the next measurement, which the notes name once for all findings."""
     return report.run.only_curves and all(fix.change.startswith(WATCH) for fix in finding.fixes)
 
@@ -99,8 +99,7 @@ def _without_host(location: Location) -> Location:
 def compact(number: int, finding: Finding, report: Report, width: int) -> Iterator[Text]:
     """Yield a finding in short: what is wrong in a line, and what is lost and what to change."""
     head = _head(number, finding)
-    message = _COST.sub("", clean(finding.message).rstrip("."))
-    yield Text.assemble(head, shorten(message, width - len(head)))
+    yield Text.assemble(head, shorten(problem(finding), width - len(head)))
     fix = priced(finding, report.prediction)
     lost = percent(finding.lost_share) if finding.lost_share else ""
     if fix is not None and fix.predicted is not None:
@@ -108,7 +107,7 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
         label, lost = "worth", faster(fix.predicted, doubt=False) + alone
     else:
         label = "lost" if lost else "change"
-    told = None if _told_below(finding, report) else fix or next(iter(finding.fixes), None)
+    told = None if measured_next(finding, report) else fix or next(iter(finding.fixes), None)
     change = (told.change.splitlines() or [told.title])[0] if told else ""
     text = "   change  ".join(filter(None, (lost, clean(change))))
     if finding.evidence == "source":  # nobody saw what it costs
@@ -117,13 +116,23 @@ def compact(number: int, finding: Finding, report: Report, width: int) -> Iterat
         yield from hang(_label(label), Text(text, style="dim"), width)
 
 
+def problem(finding: Finding) -> str:
+    """Return what is wrong, without what it costs, where the loss stands beside it."""
+    return _COST.sub("", clean(finding.message).rstrip("."))
+
+
 def tag(finding: Finding, told: Fix | None = None) -> str:
     """Return what the order rests on besides the loss: the effort of the fix that is told of, and how sure we are."""
-    sure = "sure" if finding.confidence >= 0.8 else "likely" if finding.confidence >= 0.5 else "unsure"
+    sure = certainty(finding)
     if finding.rule.startswith("curve."):  # to measure is no change of the job
         return sure
     best = told or max(finding.fixes, key=lambda fix: fix.applies / EFFORT_COST[fix.effort], default=None)
     return sure if best is None else f"{EFFORT[best.effort]} · {sure}"
+
+
+def certainty(finding: Finding) -> str:
+    """Return how sure we are that this is the cause, in a word."""
+    return "sure" if finding.confidence >= 0.8 else "likely" if finding.confidence >= 0.5 else "unsure"
 
 
 def place(location: Location) -> str:
@@ -134,10 +143,10 @@ def place(location: Location) -> str:
     name = basename(location.file)
     if location.line is not None:
         return f"{name}:{location.line}" + (f":{location.column}" if location.column is not None else "")
-    return f"{name} {_time_and_name(location, which=True)}".rstrip()
+    return f"{name} {moment(location, which=True)}".rstrip()
 
 
-def _time_and_name(location: Location, which: bool) -> str:
+def moment(location: Location, which: bool) -> str:
     """Return when and in what, and on which device if there are several; or else the file."""
     parts = []
     if location.rank is not None and which:
@@ -202,7 +211,7 @@ def _worth(finding: Finding, report: Report, width: int, room: Room) -> Iterator
         text = worth(fix.predicted, report, " alone" if is_alone(finding, report.prediction) else "")
         text = text if fix is finding.fixes[0] else f"{clean(fix.title)}: {text}"
     elif finding.lost_share:
-        label, text = "lost", _started(finding.lost_share, summary) or _lost(finding, summary)
+        label, text = "lost", lost(finding, summary)
     else:  # nothing is wrong: none.compute_bound
         return
     yield from hang(_label(label), Text(text), width, tail=Text(f"· {tag(finding, fix)}", style="dim"))
@@ -225,9 +234,11 @@ def _started(share: float, summary: Summary) -> str:
     return text + _dollars(share, summary)
 
 
-def _lost(finding: Finding, summary: Summary) -> str:
+def lost(finding: Finding, summary: Summary) -> str:
     """Return the loss as a share and as time: of a step, where the steps fill the window, else of all of it."""
     share = finding.lost_share or 0.0
+    if started := _started(share, summary):
+        return started
     if finding.rule.startswith("curve.") and finding.rule != "curve.data_wait":  # which is of the steps of a log
         return f"{percent(share)} of the curve" + _dollars(share, summary)
     if not summary.steps:

@@ -10,6 +10,7 @@ from rich.text import Text
 from whyidle.model.finding import Summary
 from whyidle.render.bars import Bar, bar_line
 from whyidle.render.lines import LABEL, hang
+from whyidle.render.palette import style
 from whyidle.render.words import percent, percents
 
 # In the order of a step.
@@ -26,8 +27,19 @@ LABELS: Final[Mapping[str, str]] = {
     "gc": "garbage collection",
     "other": "other",
 }
-WAITS: Final = {"data", "start", "environment", "save", "evaluation", "gc"}
+# Those in which the host does not drive the GPU, each with the group of causes whose colour it has.
+WAITS: Final[Mapping[str, str]] = {
+    "data": "waiting for data",
+    "start": "waiting for data",
+    "environment": "waiting for data",
+    "save": "checkpoint",
+    "evaluation": "evaluation",
+    "gc": "garbage collection",
+}
 SMALLEST: Final = 0.005  # of the time: what is smaller is part of "other"
+HOST_TIMES: Final = (
+    "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
+)
 NAMED: Final = 0.01  # of the time, in a line
 
 
@@ -35,22 +47,29 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
     """Yield where the host's time goes: bars, or one line where there is a picture of the GPU already."""
     if not summary.host_shares:
         return
-    shown = _shown(summary.host_shares)
+    shown = host_bars(summary.host_shares)
     yield Text()
     if summary.gpu_idle_share is not None:
         ranked = sorted((bar for bar in shown if bar.share >= NAMED), key=lambda bar: -bar.share)
         yield from hang(Text("  host    "), Text(" · ".join(f"{bar.label} {bar.percent}%" for bar in ranked)), width)
     else:
         length = min(width - LABEL - 8, 50)
-        waits = {LABELS[name] for name in WAITS}
+        cause = {LABELS[name]: group for name, group in WAITS.items()}
         for index, bar in enumerate(shown):
-            yield bar_line("" if index else "step", bar, length, "red" if bar.label in waits else "green")
+            look = style(cause[bar.label]) if bar.label in cause else "busy"
+            yield bar_line("" if index else "step", bar, length, look)
     if summary.on_gpu:
         yield from _of_these(summary, width)
 
 
 def _of_these(summary: Summary, width: int) -> Iterator[Text]:
     """Yield in which of these waits the GPU idles: only there they are a cause, elsewhere the host just blocks."""
+    yield from hang(Text("  GPU idle meanwhile  ", style="dim"), Text(meanwhile(summary)), width)
+    yield from hang(Text("  "), Text(HOST_TIMES, style="dim"), width)
+
+
+def meanwhile(summary: Summary) -> str:
+    """Return in which of the host's waits the GPU idles."""
     lost = summary.lost_shares
     data = sum(share for name, share in lost.items() if name.startswith("data"))
     others = {"checkpoint": lost.get("save", 0.0), "evaluation": lost.get("evaluation", 0.0)}
@@ -58,13 +77,10 @@ def _of_these(summary: Summary, width: int) -> Iterator[Text]:
         parts = [f"waiting for data {percent(data)}"]
     else:
         parts = ["waiting for data not measured: the host may just block there while the GPU works"]
-    text = " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
-    yield from hang(Text("  GPU idle meanwhile  ", style="dim"), Text(text), width)
-    text = "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
-    yield from hang(Text("  "), Text(text, style="dim"), width)
+    return " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
 
 
-def _shown(shares: Mapping[str, float]) -> list[Bar]:
+def host_bars(shares: Mapping[str, float]) -> list[Bar]:
     """Return the bars in order of a step; small ones are part of "other". They add up to 100%."""
     kept = {name: share for name, share in shares.items() if share >= SMALLEST and name != "other"}
     kept["other"] = max(1.0 - sum(kept.values()), 0.0)

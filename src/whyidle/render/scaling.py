@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from textwrap import wrap
 from typing import Final
@@ -12,6 +12,7 @@ from whyidle.compare.scaling import NAMES, gains, percent_of
 from whyidle.model.scaling import Scaling, Size
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
+from whyidle.render.pasted import escaped, table, written
 from whyidle.render.words import clean, figure, money, percents, plural, rate, times, unit_price
 
 KINDS: Final = {"strong": "strong scaling", "weak": "weak scaling", "mixed": "batch sizes that differ"}
@@ -28,39 +29,67 @@ def scaling_json(scaling: Scaling, *, ascii_only: bool = False) -> str:
 
 def scaling_text(scaling: Scaling, look: Look) -> str:
     """Return the answer for a person: sizes, what is lost to what, the next doubling, what it costs."""
-    kind = "" if scaling.kind is None else f"{KINDS[scaling.kind]}: "
     lines = [
-        *_said("", [clean(scaling.verdict), f"{kind}{clean(scaling.why_kind)}"], look),
+        *_said("", [clean(scaling.verdict), kind_text(scaling)], look),
         "",
-        *_table(_sizes(scaling, look)),
+        *_table(_drawn(scaling, look)),
         *_losses(scaling),
         "",
-        *_said("next", [_doubling(scaling)], look),
-        *_said("cost", _cost(scaling), look),
-        *_said("not recorded", _not_recorded(scaling), look),
-        *_said("note", map(clean, scaling.warnings), look),
+        *(line for head, text in remarks(scaling) for line in _said(head, [text], look)),
     ]
     text = "\n".join(line.rstrip() for line in lines) + "\n"
     return text if look.unicode else text.replace("\N{EN DASH}", "-")
 
 
-def _sizes(scaling: Scaling, look: Look) -> Iterator[Sequence[str]]:
-    """Yield a row for each size, below the names of the columns."""
+def kind_text(scaling: Scaling) -> str:
+    """Return whether it is strong or weak scaling, and how that is known."""
+    kind = "" if scaling.kind is None else f"{KINDS[scaling.kind]}: "
+    return f"{kind}{clean(scaling.why_kind)}"
+
+
+def remarks(scaling: Scaling) -> Iterator[tuple[str, str]]:
+    """Yield what is said below the table, each with a word before it."""
+    yield "next", doubling(scaling)
+    yield from (("cost", text) for text in cost(scaling))
+    yield from (("not recorded", text) for text in not_recorded(scaling))
+    yield from (("note", clean(text)) for text in scaling.warnings)
+
+
+def scaling_markdown(scaling: Scaling, look: Look) -> str:
+    """Return the answer to paste into a pull request."""
+    head, *rows = sizes(scaling)
+    lines = [f"**{escaped(scaling.verdict)}**", "", escaped(kind_text(scaling)), "", *table(head, rows, left=0)]
+    lost = losses(scaling)
+    lines += ["", *table(lost[0], lost[1:])] if lost else []
+    return written([*lines, "", *(f"- {label}: {escaped(text)}" for label, text in remarks(scaling))], look)
+
+
+def scaling_html(scaling: Scaling, look: Look) -> str:
+    """Return the answer as a page."""
+    from whyidle.render.html.scaling import scaling_page  # noqa: PLC0415 - Jinja takes a fifth of a second
+
+    return scaling_page(scaling, look)
+
+
+def sizes(scaling: Scaling) -> Iterator[tuple[str, ...]]:
+    """Yield the names of the columns, then a row for each size."""
     priced = any(size.usd_per_million is not None for size in scaling.sizes)
     worked = any(size.gpu_hours_per_million is not None for size in scaling.sizes)
-    cost = [f"$/1M {scaling.unit}"] if priced else [f"GPU-h/1M {scaling.unit}"] if worked else []
-    yield ["GPUs", f"{scaling.unit}/s", "speedup", "of linear", "", *cost]
+    unit = [f"$/1M {scaling.unit}"] if priced else [f"GPU-h/1M {scaling.unit}"] if worked else []
+    yield ("GPUs", f"{scaling.unit}/s", "speedup", "of linear", *unit)
     for size in scaling.sizes:
         usd, hours = size.usd_per_million, size.gpu_hours_per_million
-        told = [unit_price(usd) if usd is not None else figure(hours)] if cost and hours is not None else []
-        yield [
-            f"{size.gpus:,}",
-            rate(size.throughput.likely),
-            times(size.speedup.likely, 2),
-            percent_of(size.efficiency),
-            _bar(size.efficiency.likely, look),
-            *told,
-        ]
+        told = [unit_price(usd) if usd is not None else figure(hours)] if unit and hours is not None else []
+        speedup, efficiency = times(size.speedup.likely, 2), percent_of(size.efficiency)
+        yield (f"{size.gpus:,}", rate(size.throughput.likely), speedup, efficiency, *told)
+
+
+def _drawn(scaling: Scaling, look: Look) -> Iterator[Sequence[str]]:
+    """Yield the same rows with a bar in each."""
+    head, *rows = sizes(scaling)
+    yield [*head[:4], "", *head[4:]]
+    for row, size in zip(rows, scaling.sizes, strict=True):
+        yield [*row[:4], _bar(size.efficiency.likely, look), *row[4:]]
 
 
 def _said(head: str, sentences: Iterable[str], look: Look) -> Iterator[str]:
@@ -91,30 +120,42 @@ def _is_bar(cell: str) -> bool:
     return set(cell) in ({"█"}, {"#"})
 
 
-def _losses(scaling: Scaling) -> Iterator[str]:
-    """Yield what is lost to what at each size, in percent of the GPUs' time; whole numbers that add up."""
+def losses(scaling: Scaling) -> list[tuple[str, ...]]:
+    """Return what is lost to what at each size, in percent of the GPUs' time; the names of columns first, if any.
+
+    Whole numbers, which add up.
+    """
     lost = [(size, size.loss) for size in scaling.sizes if size.loss is not None]
     if all(getattr(loss, part) is None for _, loss in lost for part in PARTS if part != "unexplained"):
-        return
+        return []
     columns = [["lost to", *PARTS.values(), "together"]]
     for size, loss in lost:
         parts = [getattr(loss, part) for part in PARTS]
-        whole = iter(_percents([part for part in parts if part is not None], loss.total))
+        whole = iter(parts_percent([part for part in parts if part is not None], loss.total))
         told = [f"{next(whole)}%" if part is not None else "not recorded" for part in parts]
         columns.append([plural(size.gpus, "GPU"), *told, f"{round(loss.total * 100)}%"])
+    return list(zip(*columns, strict=True))
+
+
+def _losses(scaling: Scaling) -> Iterator[str]:
+    rows = losses(scaling)
+    if not rows:
+        return
     yield ""
-    first, *others = columns
+    names, *others = zip(*rows, strict=True)
     widths = [max(map(len, column)) for column in others]
-    for row, name in enumerate(first):
-        cells = (f"{column[row]:>{width}}" for column, width in zip(others, widths, strict=True))
-        yield f"  {name:<{max(map(len, first))}}  " + "  ".join(cells)
+    for name, *told in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(told, widths, strict=True))
+        yield f"  {name:<{max(map(len, names))}}  " + "  ".join(cells)
 
 
-def _percents(parts: Sequence[float], total: float) -> list[int]:
+def parts_percent(parts: Sequence[float], total: float) -> list[int]:
+    """Return parts of the loss in whole percents, which add up where none is below zero."""
     return percents(parts, total) if min(parts) >= 0 else [round(part * 100) for part in parts]
 
 
-def _doubling(scaling: Scaling) -> str:
+def doubling(scaling: Scaling) -> str:
+    """Return what twice the GPUs would do."""
     more, last = scaling.doubling, scaling.sizes[-1]
     low, high = rate(more.throughput.low), rate(more.throughput.high)
     said = f"{more.gpus:,} GPUs would do about {rate(more.throughput.likely)} {scaling.unit}/s"
@@ -123,7 +164,7 @@ def _doubling(scaling: Scaling) -> str:
     return f"{said}. A law through {'two points only' if more.sizes == 2 else f'{more.sizes} points'}."
 
 
-def _cost(scaling: Scaling) -> Iterator[str]:
+def cost(scaling: Scaling) -> Iterator[str]:
     """Yield from where on more GPUs make a unit of work dearer."""
     one = scaling.unit.removesuffix("s")
     first, last = scaling.sizes[0], scaling.sizes[-1]
@@ -155,7 +196,16 @@ def _dollars(cheapest: Size, last: Size) -> str:
     return f" ({unit_price(cheapest.usd_per_million)} and {unit_price(last.usd_per_million)} per million)"
 
 
-def _not_recorded(scaling: Scaling) -> Iterator[str]:
+def not_recorded(scaling: Scaling) -> Iterator[str]:
+    """Yield which parts of the loss nobody recorded, and how to."""
     if scaling.not_recorded:
         named = ", ".join(PARTS[part] for part in scaling.not_recorded)
         yield f"{named}: {scaling.how_to_record}."
+
+
+FORMATS: Final[Mapping[str, Callable[[Scaling, Look], str]]] = {
+    "terminal": scaling_text,
+    "json": lambda scaling, look: scaling_json(scaling, ascii_only=not look.unicode),
+    "markdown": scaling_markdown,
+    "html": scaling_html,
+}

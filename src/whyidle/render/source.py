@@ -77,7 +77,7 @@ def _headline(report: Report, width: int) -> Iterator[Text]:
     """Yield the answer, and what was read."""
     style = "bold" if report.findings else "bold green"
     answer = Text(clean(report.summary.verdict), style=style if report.judged else "bold red")
-    facts = Text(_facts(report), style="dim")
+    facts = Text(facts_of(report), style="dim")
     room = width - 4 - cell_len(answer.plain) - cell_len(facts.plain)
     if room >= 2:
         yield Text.assemble("  ", answer, " " * room, facts)
@@ -86,7 +86,8 @@ def _headline(report: Report, width: int) -> Iterator[Text]:
         yield from hang(Text("  "), facts, width)
 
 
-def _facts(report: Report) -> str:
+def facts_of(report: Report) -> str:
+    """Return how much source was read: "12 files · 3,204 lines"."""
     source = report.summary.source
     if source is None:
         return ""
@@ -98,7 +99,7 @@ def _in_full(finding: Finding, width: int, everything: bool) -> Iterator[Text]:
     """Yield a finding with the line that it is about, what is wrong with it and what to write instead."""
     place = in_source(finding)
     where = Text.assemble("  ", (_spot(finding), "bold"))
-    about = Text.assemble((clean(finding.rule), STYLE[finding.severity]), "  ", (_tags(finding), "dim"))
+    about = Text.assemble((clean(finding.rule), STYLE[finding.severity]), "  ", (tags(finding), "dim"))
     if cell_len(where.plain) + cell_len(about.plain) + 2 <= width:
         yield Text.assemble(where, "  ", about)
     else:
@@ -133,7 +134,7 @@ def _seen(finding: Finding, place: Location | None, width: int, *, everything: b
         yield from hang(Text(f"{'':{INDENT}}{'seen':<6}  ", style="dim"), Text("; ".join(told)), width)
 
 
-def _tags(finding: Finding) -> str:
+def tags(finding: Finding) -> str:
     """Return what it can cost or does cost, how sure that is, and whether --fix changes it."""
     family = finding.rule.partition(".")[0]
     cost = _MAY.get(family, "may cost a little") if finding.severity == "low" else _CAN.get(family, "can stall")
@@ -205,6 +206,13 @@ def _notes(report: Report, width: int, everything: bool) -> Iterator[Text]:
 
 
 def _fixable(report: Report, width: int) -> Iterator[Text]:
+    told = mended(report)
+    if told:
+        yield from hang(Text("  "), Text(told), width)
+
+
+def mended(report: Report) -> str:
+    """Return what `whyidle lint --fix` would change of what was found; nothing where that is nothing."""
     patches = [[fix.patch.safe for fix in finding.fixes if fix.patch is not None] for finding in report.findings]
     safe, unsafe = sum(map(any, patches)), sum(1 for found in patches if found and not any(found))
     told = []
@@ -213,5 +221,4 @@ def _fixable(report: Report, width: int) -> Iterator[Text]:
     if unsafe:
         of_all = f"--fix --unsafe-fixes mends {unsafe:,} of {plural(len(patches), 'finding')}"
         told.append(f"{unsafe:,} more with --unsafe-fixes" if safe else of_all)
-    if told:
-        yield from hang(Text("  "), Text("; ".join(told)), width)
+    return "; ".join(told)

@@ -12,6 +12,7 @@ from whyidle.model.comparison import Interval
 from whyidle.model.trial import Cell, Params, Sweep
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
+from whyidle.render.pasted import code, escaped, table, written
 from whyidle.render.words import clean, duration, money, percent, plural, rate, shorten, size, times, unit_price
 
 BAR: Final = 20  # columns of the bar of the fastest cell
@@ -26,31 +27,60 @@ _ASCII: Final = str.maketrans({"±": "+-", "…": "...", "µ": "u"})
 _Column: TypeAlias = tuple[str, Callable[[Cell], str]]
 
 
-def sweep_json(sweep: Sweep) -> str:
+def sweep_json(sweep: Sweep, *, ascii_only: bool = False) -> str:
     """Return the sweep for programs."""
     values = {field.name: getattr(sweep, field.name) for field in fields(sweep)}
-    return dumps({"schema_version": SCHEMA_VERSION, "whyidle": __version__, **values})
+    return dumps({"schema_version": SCHEMA_VERSION, "whyidle": __version__, **values}, ascii_only=ascii_only)
 
 
 def sweep_text(sweep: Sweep, look: Look) -> str:
     """Return the sweep for a person, what to take first."""
     width = max(look.width, LEAST_WIDTH)
-    lines = [*_wrapped(_answer(sweep), width), *_to_paste(sweep), "", *_table(sweep, look), *_reasons(sweep, width)]
-    notes = [sweep.stopped and f"Not every cell was run: {sweep.stopped}.", *sweep.warnings]
-    for note in filter(None, notes):
-        lines += ["", *_wrapped(note[:1].upper() + note[1:], width)]
-    reached = " ".join(f"{name}: {said}." for name, said in sweep.applied.items())
-    lines += ["", *_wrapped(reached, width), *_wrapped(_end(sweep), width)]
+    lines = [*_wrapped(answer(sweep), width), *_to_paste(sweep), "", *_table(sweep, look), *_reasons(sweep, width)]
+    for note in notes(sweep):
+        lines += ["", *_wrapped(note, width)]
+    lines += ["", *_wrapped(reached(sweep), width), *_wrapped(spent(sweep), width)]
     text = "\n".join(lines) + "\n"
     text = plain(text, look)
     return f"\n{text}\n" if look.spaced else text
+
+
+def sweep_markdown(sweep: Sweep, look: Look) -> str:
+    """Return the sweep to paste into a pull request: what to take, a table of the cells, notes."""
+    known = [cell for cell in sweep.cells if cell.throughput is not None]
+    numbers = [(head, text) for head, text in columns(known) if any(text(cell) for cell in known)] or [("", step_time)]
+    names = list(sweep.cells[0].params) if sweep.cells else []
+    rows = []
+    for cell in sweep.cells:
+        values = [cell.params.get(name, "") for name in names]
+        told = [text(cell) for _, text in numbers] if cell.throughput is not None else [outcome(cell)]
+        mark = "take this" if is_recommended(sweep, cell) else ""
+        rows.append([*values, *told, *[""] * (len(numbers) - len(told)), mark])
+    lines = [f"**{escaped(answer(sweep))}**", ""]
+    lines += table([*names, *(head for head, _ in numbers), ""], rows, left=len(names)) if rows else []
+    lines += ["", f"Set: {code(sweep.take)}"] if sweep.take else []
+    lines += ["", f"Prove it: {code(sweep.proof)}"] if sweep.proof else []
+    lines += ["", *(f"- {escaped(note)}" for note in [*notes(sweep), reached(sweep), spent(sweep)] if note)]
+    return written(lines, look)
+
+
+def sweep_html(sweep: Sweep, look: Look) -> str:
+    """Return the sweep as a page."""
+    from whyidle.render.html.sweep import sweep_page  # noqa: PLC0415 - Jinja takes a fifth of a second
+
+    return sweep_page(sweep, look)
+
+
+def outcome(cell: Cell) -> str:
+    """Return why a cell has no numbers."""
+    return f"{cell.status}: {cell.why}" if cell.why else cell.status
 
 
 def cell_line(cell: Cell, look: Look) -> str:
     """Return a line that says what one cell gave."""
     parts = [named(cell.params), cell.status]
     if cell.throughput is not None and cell.step_time_mean_s is not None:
-        parts += [f"{_step(cell)} a step", f"{rate(cell.throughput.likely)} {cell.throughput_unit}/s"]
+        parts += [f"{step_time(cell)} a step", f"{rate(cell.throughput.likely)} {cell.throughput_unit}/s"]
         parts += [f"{percent(cell.data_wait_share)} wait"] if cell.data_wait_share is not None else []
     runs = f"{cell.runs} runs: " if cell.runs > 1 else ""
     parts += [f"{runs}{plural(cell.steps, 'step')} in {duration(cell.seconds)}"]
@@ -69,6 +99,17 @@ def named(params: Params) -> str:
     return clean(" ".join(f"{name}={value}" for name, value in params.items()))
 
 
+def notes(sweep: Sweep) -> list[str]:
+    """Return what a person has to know besides: why not every cell was run, and warnings."""
+    told = [sweep.stopped and f"Not every cell was run: {sweep.stopped}.", *sweep.warnings]
+    return [note[:1].upper() + note[1:] for note in told if note]
+
+
+def reached(sweep: Sweep) -> str:
+    """Return how the values reach the job."""
+    return " ".join(f"{name}: {said}." for name, said in sweep.applied.items())
+
+
 def _to_paste(sweep: Sweep) -> list[str]:
     """Return the lines to paste, which are not wrapped."""
     lines = [f"  set:      {clean(sweep.take)}"] if sweep.take else []
@@ -83,13 +124,19 @@ def _reasons(sweep: Sweep, width: int) -> list[str]:
     return [line for why in long for line in ("", *_wrapped(why, width))]
 
 
-def _answer(sweep: Sweep) -> str:
+def answer(sweep: Sweep) -> str:
+    """Return what to take, and why, in a sentence."""
     if sweep.recommended is None:
         return sweep.why or "No cell was run."
     what, why = named(sweep.recommended), clean(sweep.why)
     if why.startswith("Cannot tell"):  # which names what to take
         return why
     return f"Take {what}: it{why.removeprefix(what)}" if why.startswith(what) else f"Take {what}. {why}"
+
+
+def is_recommended(sweep: Sweep, cell: Cell) -> bool:
+    """Say whether a cell is the one to take."""
+    return sweep.recommended is not None and dict(cell.params) == dict(sweep.recommended)
 
 
 def _table(sweep: Sweep, look: Look) -> list[str]:
@@ -107,10 +154,9 @@ def _table(sweep: Sweep, look: Look) -> list[str]:
     rows = dict(zip(map(id, known), numbers[1:], strict=True))
     lines = [f"    {values[0]}  {numbers[0]}".rstrip()]
     for cell, value in zip(cells, values[1:], strict=True):
-        chosen = sweep.recommended is not None and dict(cell.params) == dict(sweep.recommended)
-        mark = " " if not chosen else "▶" if look.unicode else ">"
+        mark = " " if not is_recommended(sweep, cell) else "▶" if look.unicode else ">"
         if cell.throughput is None:
-            text = shorten(clean(f"{cell.status}: {cell.why}" if cell.why else cell.status), room)
+            text = shorten(clean(outcome(cell)), room)
         else:
             text = rows[id(cell)]
             text += f"  {bars[id(cell)]}" if beside else ""
@@ -125,23 +171,22 @@ def _table(sweep: Sweep, look: Look) -> list[str]:
 
 def _numbers(cells: Sequence[Cell], room: int) -> list[str]:
     """Return a head, and numbers per cell; columns that no cell knows are left out, the last where they do not fit."""
-    columns = [(head, text) for head, text in _columns(cells) if any(text(cell) for cell in cells)]
-    while columns:
-        lines = _aligned(
-            [[head for head, _ in columns], *([text(cell) for _, text in columns] for cell in cells)], str.rjust
-        )
+    known = [(head, text) for head, text in columns(cells) if any(text(cell) for cell in cells)]
+    while known:
+        heads = [head for head, _ in known]
+        lines = _aligned([heads, *([text(cell) for _, text in known] for cell in cells)], str.rjust)
         if len(lines[0]) <= room:
             return lines
-        columns.pop()
+        known.pop()
     return ["", *("" for _ in cells)]
 
 
-def _columns(cells: Sequence[Cell]) -> Sequence[_Column]:
+def columns(cells: Sequence[Cell]) -> Sequence[_Column]:
     """Return the columns of numbers, the most important first."""
     unit = cells[0].throughput_unit if cells else "steps"
     on_gpu = any(cell.peak_memory_bytes is not None for cell in cells)
     return (
-        ("step", _step),
+        ("step", step_time),
         (f"{unit}/s", lambda cell: "" if cell.throughput is None else rate(cell.throughput.likely)),
         ("vs first", lambda cell: "" if cell.speedup is None else times(cell.speedup.likely, 2)),
         ("wait", lambda cell: _share(cell.data_wait_share)),
@@ -158,13 +203,14 @@ def _aligned(rows: Sequence[Sequence[str]], align: Callable[[str, int], str]) ->
     return ["  ".join(align(text, width) for text, width in zip(row, widths, strict=True)) for row in texts]
 
 
-def _step(cell: Cell) -> str:
+def step_time(cell: Cell) -> str:
     """Return the mean step with half the width of its interval."""
     mean = cell.step_time_mean_s
-    return "" if mean is None else f"{duration(mean.likely)} ±{_half(mean)}"
+    return "" if mean is None else f"{duration(mean.likely)} ±{half_width(mean)}"
 
 
-def _half(interval: Interval) -> str:
+def half_width(interval: Interval) -> str:
+    """Return half the width of an interval: "1.3%"."""
     half = interval.half_share
     return "?" if half >= 10 else f"{half:.0%}" if half >= 0.1 else f"{half:.1%}"
 
@@ -189,7 +235,7 @@ def _bars(cells: Sequence[Cell], look: Look) -> list[str]:
     return [full * place(one.low) + maybe * (place(one.high) - place(one.low)) for one in known]
 
 
-def _end(sweep: Sweep) -> str:
+def spent(sweep: Sweep) -> str:
     """Return what it cost, and where the evidence is."""
     seconds = sum(cell.seconds for cell in sweep.cells)
     ran = sum(cell.status != "not run" for cell in sweep.cells)
@@ -212,3 +258,11 @@ def _wrapped(text: str, width: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+FORMATS: Final[dict[str, Callable[[Sweep, Look], str]]] = {
+    "terminal": sweep_text,
+    "json": lambda sweep, look: sweep_json(sweep, ascii_only=not look.unicode),
+    "markdown": sweep_markdown,
+    "html": sweep_html,
+}

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 
 from rich.console import Console
 from rich.text import Text
+from rich.theme import Theme
 
-from whyidle.model.finding import DeviceBusy, Report, Summary
+from whyidle.model.finding import Report, Summary
 from whyidle.render.bars import Bar, bar_line, bars
 from whyidle.render.base import Look, Renderer
 from whyidle.render.detail import details
+from whyidle.render.headline import about_the_list, device_name, facts_of, no_finding, sentences
 from whyidle.render.lines import LABEL, columns, hang
 from whyidle.render.notes import notes
+from whyidle.render.palette import style, styles
 from whyidle.render.passages import Room, compact, finding_lines
 from whyidle.render.phases import phases
 from whyidle.render.source import source_lines
-from whyidle.render.sparks import curve_gpu, hosts, sparks
-from whyidle.render.words import ascii_only, clean, duration, gpu_name, percent, plural, rate
+from whyidle.render.sparks import hosts, sparks
+from whyidle.render.words import ascii_only, percent, plural
 from whyidle.render.worth import answers, order
 
 # The first of these that fits a screen is shown.
@@ -33,11 +34,8 @@ ROOMS = (
     *(Room(1, most, 0, brief=True, others=False, order=6) for most in (5, 4, 3, 2)),
     *(Room(1, 1, 0, brief=True, others=False, order=order) for order in (6, 4, 0)),
 )
-_OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 
 DRAWN, DRAWN_BESIDE = 8, 3  # GPUs whose curves are shown: alone, and beside the picture of a trace or a log
-_SEVERAL = 1.5  # batches per step
-_FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
 
 
 class Terminal(Renderer):
@@ -62,7 +60,8 @@ def write(lines: Iterable[Text], look: Look) -> str:
     console = Console(
         file=stream,
         width=look.width,
-        color_system="standard" if look.color else None,
+        color_system=look.colors if look.color else None,
+        theme=Theme(styles(look.colors)),
         force_terminal=look.color,
         force_jupyter=False,  # else a notebook shows the report itself, besides what we return
         no_color=not look.color,
@@ -105,9 +104,9 @@ def _lines(report: Report, width: int, room: Room | None) -> Iterator[Text]:
 
 def _headline(report: Report, width: int) -> Iterator[Text]:
     """Yield the answer, to its right what it is about, and below what else is to be said."""
-    first, *more = re.split(r"(?<=[.!?]) (?=[A-Z])", clean(report.summary.verdict), maxsplit=1)
+    first, *more = sentences(report.summary.verdict)
     style = "bold green" if report.healthy else "bold" if report.judged else "bold red"
-    answer, facts = Text(first, style=style), Text(" · ".join(_facts(report)), style="dim")
+    answer, facts = Text(first, style=style), Text(" · ".join(facts_of(report)), style="dim")
     if len(answer) + len(facts) + 6 <= width:
         room = " " * (width - 4 - len(answer) - len(facts))
         yield Text.assemble("  ", answer, room, facts)
@@ -119,43 +118,6 @@ def _headline(report: Report, width: int) -> Iterator[Text]:
             yield from hang(Text("  "), text, width)
 
 
-def _facts(report: Report) -> list[str]:
-    run, summary = report.run, report.summary
-    facts = [gpu_name(gpu.name) if gpu.count == 1 else f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in run.gpus]
-    ranks = len({file.rank for file in run.evidence} - {None}) or min(len(run.evidence), 1)
-    ranks = 0 if run.only_curves else ranks
-    if ranks and run.world_size and run.world_size > ranks:
-        facts.append(f"{ranks:,} of {plural(run.world_size, 'rank')}")
-    elif ranks:
-        facts.append(plural(ranks, "rank"))
-    if summary.steps:
-        facts.append(_steps(summary.steps, summary))
-    if summary.step_time_s is not None:
-        median, mean = summary.step_time_s, summary.step_time_mean_s
-        differ = mean is not None and abs(mean - median) > _FAR * median
-        facts.append(f"{duration(median)}/step" + (f", mean {duration(mean)}" if differ and mean is not None else ""))
-    elif summary.window_s is not None and not run.only_curves:  # of which the verdict says it
-        facts.append(f"{duration(summary.window_s)} recorded")
-    facts += [f"{rate(number)} {what}/s" for number, what in _rates(summary)]
-    return facts
-
-
-def _steps(count: int, summary: Summary) -> str:
-    """Return how many steps were judged, and of how many batches where a step takes several."""
-    each = summary.batches_per_step or 0.0
-    if each < _SEVERAL or summary.steps_from != "Optimizer.step":
-        return plural(count, "step")
-    return f"{plural(count, 'optimizer step')} of {round(count * each):,} batches"
-
-
-def _rates(summary: Summary) -> Iterator[tuple[float, str]]:
-    """Yield how fast the job gets through its data; tokens say more than samples where both are known."""
-    if summary.tokens_per_s is not None:
-        yield summary.tokens_per_s, "tokens"
-    elif summary.samples_per_s is not None:
-        yield summary.samples_per_s, "samples"
-
-
 def _picture(summary: Summary, width: int) -> Iterator[Text]:
     """Yield the bars; what they show adds up to 100%."""
     idle = summary.gpu_idle_share
@@ -164,9 +126,9 @@ def _picture(summary: Summary, width: int) -> Iterator[Text]:
     length = min(width - LABEL - 8, 50)
     shown = bars(idle, summary.idle_by_cause)
     yield Text()
-    yield bar_line("busy", Bar("", 1 - idle, 100 - sum(bar.percent for bar in shown)), length, "green")
+    yield bar_line("busy", Bar("", 1 - idle, 100 - sum(bar.percent for bar in shown)), length, "busy")
     for index, bar in enumerate(shown):
-        yield bar_line("" if index else "idle", bar, length, "red")
+        yield bar_line("" if index else "idle", bar, length, style(bar.label))
 
 
 def _ranks(summary: Summary, width: int) -> Iterator[Text]:
@@ -176,25 +138,17 @@ def _ranks(summary: Summary, width: int) -> Iterator[Text]:
         return
     yield Text()
     if len(devices) <= 16:
-        cells = [f"{_device(device, devices)} {percent(device.busy_share)}" for device in devices]
+        cells = [f"{device_name(device, devices)} {percent(device.busy_share)}" for device in devices]
         yield from columns(Text("  busy by GPU   "), cells, width)
         return
     ranked = sorted(devices, key=lambda device: device.busy_share)
     parts = [
-        f"lowest {percent(ranked[0].busy_share)} ({_device(ranked[0], devices)})",
+        f"lowest {percent(ranked[0].busy_share)} ({device_name(ranked[0], devices)})",
         f"median {percent(ranked[len(ranked) // 2].busy_share)}",
-        f"highest {percent(ranked[-1].busy_share)} ({_device(ranked[-1], devices)})",
+        f"highest {percent(ranked[-1].busy_share)} ({device_name(ranked[-1], devices)})",
         plural(len(devices), "GPU"),
     ]
     yield from hang(Text("  busy by GPU   "), Text(" · ".join(parts)), width)
-
-
-def _device(device: DeviceBusy, devices: tuple[DeviceBusy, ...]) -> str:
-    """Name a device by its rank, and by its number too where a rank has several."""
-    if device.rank is None:
-        return curve_gpu(device, several=True)
-    several = sum(other.rank == device.rank for other in devices) > 1
-    return f"rank {device.rank}" + (f" GPU {device.device}" if several else "")
 
 
 def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
@@ -214,30 +168,9 @@ def _findings(report: Report, width: int, room: Room) -> Iterator[Text]:
             yield from compact(number, finding, report, width)
     if len(findings) > len(shown):
         yield Text(f"     and {plural(len(findings) - len(shown), 'more finding')}: --all", style="dim")
-    if len(shown) > 1:
-        yield from _about_the_list(report, width)
-    if report.judged and not findings and not report.healthy:
+    if len(shown) > 1 and (says := about_the_list(report)):
+        yield from hang(Text("  "), Text(says, style="dim"), width)
+    if said := no_finding(report):
+        more = " --all shows where the time goes." if report.detail.kernels else ""
         yield Text()
-        yield from hang(Text("  "), Text(_no_finding(report)), width)
-
-
-def _about_the_list(report: Report, width: int) -> Iterator[Text]:
-    """Yield what a reader would stumble over: an order that is not that of the savings, losses that do not add up."""
-    says = []
-    findings, summary = report.findings, report.summary
-    lost = [finding.lost_share or 0.0 for finding in findings]
-    if any(one.saved_share < following.saved_share for one, following in pairwise(findings)):
-        says.append("order: saving \N{MULTIPLICATION SIGN} certainty ÷ effort")
-    busy = [finding.rule.startswith(("compute.", "compile.")) and bool(finding.lost_share) for finding in findings]
-    of_idle = sum(share for share, in_busy in zip(lost, busy, strict=True) if not in_busy)
-    ordered = report.prediction is not None and report.prediction.sequence  # which says what each adds
-    if not ordered and (of_idle > (summary.gpu_idle_share or 0.0) + _OVERLAP or (any(busy) and of_idle > 0)):
-        says.append("shares overlap: fixing one shrinks others")
-    if says:
-        yield from hang(Text("  "), Text("; ".join(says), style="dim"), width)
-
-
-def _no_finding(report: Report) -> str:
-    of = "step" if report.summary.steps else "time"
-    judged = f"No rule that could be asked found a cause worth 2% of the {of}."
-    return judged + (" --all shows where the time goes." if report.detail.kernels else "")
+        yield from hang(Text("  "), Text(said + more), width)

@@ -21,10 +21,19 @@ _ASCII = str.maketrans(
 
 def clean(text: str) -> str:
     """Return text from a file without anything that a terminal would act on; line breaks become spaces."""
+    if text.isprintable():  # nothing of all that, as nearly always
+        return text
     spaced = re.sub(r"[\t\r\n\v\f\u2028\u2029]+", " ", text)
     # An escape sequence goes as a whole, so that no "[31m" is left of it.
     spaced = re.sub(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)", "", spaced)
-    return "".join(char for char in spaced if unicodedata.category(char) not in _HIDDEN)
+    return legible(spaced)
+
+
+def legible(text: str) -> str:
+    """Return text without characters that nobody sees, but with its line breaks and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in _HIDDEN)
 
 
 def ascii_only(text: str) -> str:
@@ -35,6 +44,14 @@ def ascii_only(text: str) -> str:
 def shorten(text: str, width: int) -> str:
     """Return the text in at most `width` characters, its end cut off."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def middle(text: str, width: int) -> str:
+    """Return the text in at most `width` characters, cut in its middle: both ends tell it from others."""
+    if len(text) <= width:
+        return text
+    head = width // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
 def duration(seconds: float) -> str:
@@ -143,7 +160,7 @@ def gpu_name(name: str) -> str:
 
 
 # What tells one instance of a template from another: the function that it applies, the product that it computes.
-_WORKER = re.compile(r"\w*(?:[Ff]unctor|_kernel_cuda|_kernel_impl|gemm|fprop|dgrad|wgrad|ReduceOp|Ops\b)\w*")
+_WORKER = re.compile(r"(?<!\w)\w*(?:[Ff]unctor|_kernel_cuda|_kernel_impl|gemm|fprop|dgrad|wgrad|ReduceOp|Ops\b)\w*")
 
 
 # What C++ writes: a return type, or template arguments or parameters behind a qualified name.

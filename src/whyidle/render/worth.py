@@ -6,6 +6,7 @@ Savings of single fixes are never added: they share time. What several bring is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.text import Text
 
@@ -26,6 +27,7 @@ from whyidle.render.lines import hang
 from whyidle.render.words import change, clean, duration, money, percent, times
 
 DIFFER = 0.02  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
+MONTH = 730  # hours of one that a job runs all through: 24 * 365 / 12
 GONE = "not found in this recording"
 _DASH = "\N{EN DASH}"
 
@@ -46,7 +48,30 @@ def worth(predicted: Predicted, report: Report, alone: str = "") -> str:
         stays = f": the step stays at {duration(before[0])}" if before[0] else ""
         return f"nothing{stays} ({_interval(speedup, 2)})"
     step = steps(before, predicted)
-    return (f"{step}{alone}, " if step else "") + faster(predicted) + dollars(predicted, report)
+    fast = (f"{step}{alone}, " if step else "") + faster(predicted)
+    return "; ".join(filter(None, (fast, dollars(predicted, report))))
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a change is worth in parts, to be set in a page; `said` is all of it in one line."""
+
+    said: str
+    step: str  # "176 → 117 ms/step"; empty where the step is not known
+    speedup: str  # "1.5x (1.4-1.6x)"; empty where there is none
+    money: str  # "$0.87 of each $2.60 GPU-hour"; empty without a price
+    month: str  # what that comes to in a month of running
+
+
+def gain(predicted: Predicted, report: Report) -> Gain:
+    """Return what a change is worth in parts."""
+    said = worth(predicted, report)
+    if round(predicted.speedup.likely, 2) <= 1.0:
+        return Gain(said, "", "", "", "")
+    spent = dollars(predicted, report)
+    usd = predicted.usd_per_hour_saved
+    month = f"${usd * MONTH:,.0f}" if usd is not None and spent else ""
+    return Gain(said, steps(now(report), predicted), faster(predicted), spent, month)
 
 
 def now(report: Report) -> tuple[float, float]:
@@ -98,14 +123,14 @@ def _interval(estimate: Estimate, decimals: int) -> str:
 
 
 def dollars(predicted: Predicted, report: Report) -> str:
-    """Return "; $0.87 of each $2.60 GPU-hour", or what all GPUs save per hour where idle time has no price."""
+    """Return "$0.87 of each $2.60 GPU-hour", or what all GPUs save per hour where idle time has no price."""
     saved, cost = predicted.usd_per_hour_saved, report.summary.cost
     if saved is None or saved < 0.005:  # which no cent shows
         return ""
     if cost is None:
-        return f"; {money(saved)} per hour"
+        return f"{money(saved)} per hour"
     each = saved / cost.gpus
-    return f"; {money(each)} of each {money(cost.usd_per_gpu_hour)} GPU-hour" if each >= 0.005 else ""
+    return f"{money(each)} of each {money(cost.usd_per_gpu_hour)} GPU-hour" if each >= 0.005 else ""
 
 
 def limit(applied: Applied, summary: Summary) -> str:
@@ -120,7 +145,7 @@ def limit(applied: Applied, summary: Summary) -> str:
     return f"no other fix found here saves more{left}"
 
 
-def following(finding: Finding, report: Report) -> str:
+def following(finding: Finding, report: Report, *, order_is: str = "below") -> str:
     """Return what comes after a finding's fix, or that others make it needless; empty where the order says it."""
     sequence = _sequence(report.prediction)
     if not sequence or priced(finding, report.prediction) is None:
@@ -129,7 +154,7 @@ def following(finding: Finding, report: Report) -> str:
         return limit(sequence[0], report.summary)
     if finding.rule in {applied.rule for applied in sequence} or sequence[-1].then:
         return ""
-    made = f"{clean(sequence[0].rule)} is fixed" if len(sequence) == 1 else "those in the order below are fixed"
+    made = f"{clean(sequence[0].rule)} is fixed" if len(sequence) == 1 else f"those in the order {order_is} are fixed"
     return f"nothing more to gain once {made}"
 
 
@@ -137,6 +162,39 @@ def is_alone(finding: Finding, prediction: Prediction | None) -> bool:
     """Say whether what a fix is worth has to be told apart from what it adds to those before it."""
     sequence = _sequence(prediction)
     return bool(sequence) and finding.rule != sequence[0].rule
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A fix of the order in which to make them, from where the one before it led to where it leads."""
+
+    applied: Applied
+    before: tuple[float, float]  # median and mean step, in s
+    of_mean: bool  # that is told; all of an order alike, so that each begins where the one before it ended
+
+    @property
+    def said(self) -> str:
+        """Return "176 → 117 ms/step"."""
+        predicted = self.applied.predicted
+        share = f"{percent(self.applied.saved_share)} of today's step"
+        return steps(self.before, predicted, of_mean=self.of_mean) or share
+
+
+def ordered(report: Report) -> tuple[Made, ...]:
+    """Return the fixes in the order in which to make them."""
+    made, before = [], now(report)
+    sequence = _sequence(report.prediction)
+    of_mean = any(differs(before, applied.predicted) for applied in sequence)
+    for applied in sequence:
+        made.append(Made(applied, before, of_mean))
+        before = applied.predicted.step_time_s.likely, applied.predicted.step_time_mean_s.likely
+    return tuple(made)
+
+
+def all_made(report: Report) -> Predicted | None:
+    """Return what the job does once all fixes of the order are made."""
+    sequence = _sequence(report.prediction)
+    return (report.prediction and report.prediction.joint) or sequence[-1].predicted if sequence else None
 
 
 def order(report: Report, width: int, most: int | None) -> Iterator[Text]:
@@ -147,43 +205,44 @@ def order(report: Report, width: int, most: int | None) -> Iterator[Text]:
         width: columns.
         most: fixes to show; None for all of them.
     """
-    prediction = report.prediction
-    if prediction is None or prediction.refused:
-        return
-    sequence = prediction.sequence
-    if not sequence:
-        yield from _nothing(report, width)
-    if len(sequence) < 2:
+    made, together = ordered(report), all_made(report)
+    if text := nothing(report):
+        yield Text()
+        yield from hang(Text("  "), Text(text, style="bold"), width)
+    if len(made) < 2 or together is None:
         return
     yield Text()
-    shown = sequence if most is None else sequence[:most]
-    size = max(len(clean(applied.rule)) for applied in sequence)
-    before = now(report)
-    of_mean = any(differs(before, applied.predicted) for applied in sequence)  # all alike, so that each begins where
-    for index, applied in enumerate(shown):  # the one before it ended
-        head = Text.assemble((f"  {'then' if index else 'first':<7}", "dim"), f"{clean(applied.rule):<{size}}  ")
-        yield from hang(head, Text(steps(before, applied.predicted, of_mean=of_mean) or _saved(applied)), width)
-        before = applied.predicted.step_time_s.likely, applied.predicted.step_time_mean_s.likely
-    if shown and len(sequence) > len(shown):
-        yield Text(f"  and {len(sequence) - len(shown)} more: --all", style="dim")
+    shown = made if most is None else made[:most]
+    size = max(len(clean(one.applied.rule)) for one in made)
+    for index, one in enumerate(shown):
+        head = Text.assemble((f"  {'then' if index else 'first':<7}", "dim"), f"{clean(one.applied.rule):<{size}}  ")
+        yield from hang(head, Text(one.said), width)
+    if shown and len(made) > len(shown):
+        yield Text(f"  and {len(made) - len(shown)} more: --all", style="dim")
     if not shown:
-        yield from hang(Text("  "), Text(", then ".join(clean(applied.rule) for applied in sequence)), width, most=1)
-    together = worth(prediction.joint or sequence[-1].predicted, report)
-    head = Text(f"  {_all(len(sequence))}: ", style="bold")
-    yield from hang(head, Text(f"{together}; then {limit(sequence[-1], report.summary)}"), width)
+        yield from hang(Text("  "), Text(", then ".join(clean(one.applied.rule) for one in made)), width, most=1)
+    head = Text(f"  {all_of(len(made))}: ", style="bold")
+    last = limit(made[-1].applied, report.summary)
+    yield from hang(head, Text(f"{worth(together, report)}; then {last}"), width)
 
 
 def answers(report: Report, width: int) -> Iterator[Text]:
     """Yield what the combinations that somebody asked for bring."""
-    found = {finding.rule for finding in report.findings}
     for asked in report.prediction.asked if report.prediction is not None else ():
-        here = [rule for rule in asked.rules if rule in found]
-        gone = [rule for rule in asked.rules if rule not in found]
         yield Text()
-        if here:
-            yield from _under(f"with {_and(here)}:", _answer(asked, report), width)
-        if gone:
-            yield from _under(f"{_and(gone)}:", GONE, width)
+        for question, answer in answered(asked, report):
+            yield from _under(question, answer, width)
+
+
+def answered(asked: Asked, report: Report) -> Iterator[tuple[str, str]]:
+    """Yield what somebody asked for and what it brings; apart, what of it was not found."""
+    found = {finding.rule for finding in report.findings}
+    here = [rule for rule in asked.rules if rule in found]
+    gone = [rule for rule in asked.rules if rule not in found]
+    if here:
+        yield f"with {_and(here)}:", _answer(asked, report)
+    if gone:
+        yield f"{_and(gone)}:", GONE
 
 
 def _under(question: str, answer: str, width: int) -> Iterator[Text]:
@@ -203,19 +262,17 @@ def _answer(asked: Asked, report: Report) -> str:
     return worth(asked.predicted, report) + (f". {why}" if why else "")
 
 
-def _nothing(report: Report, width: int) -> Iterator[Text]:
-    """Yield that there is nothing to do, where no fix saves anything."""
+def nothing(report: Report) -> str:
+    """Return that there is nothing to do, where fixes were predicted and none saves anything; else nothing."""
+    told = report.prediction
+    if told is None or told.refused or told.sequence:
+        return ""
     idle = report.summary.gpu_idle_share
     replayed = any(fix.predicted for finding in report.findings for fix in finding.fixes)
-    told = all(any(fix.predicted for fix in finding.fixes) for finding in report.grave)
-    if idle is not None and idle < HEALTHY_IDLE and _computes(report.summary) and told:
-        text = f"Do nothing: the GPU is the limit ({percent(idle)} idle)."
-    elif replayed:
-        text = "No fix of these that could be predicted makes the step 1% shorter."
-    else:
-        return
-    yield Text()
-    yield from hang(Text("  "), Text(text, style="bold"), width)
+    every = all(any(fix.predicted for fix in finding.fixes) for finding in report.grave)
+    if idle is not None and idle < HEALTHY_IDLE and _computes(report.summary) and every:
+        return f"Do nothing: the GPU is the limit ({percent(idle)} idle)."
+    return "No fix of these that could be predicted makes the step 1% shorter." if replayed else ""
 
 
 def _computes(summary: Summary) -> bool:
@@ -223,15 +280,11 @@ def _computes(summary: Summary) -> bool:
     return max(summary.collective_exposed_share or 0.0, summary.collective_wait_share or 0.0) < MEDIUM
 
 
-def _saved(applied: Applied) -> str:
-    return f"{percent(applied.saved_share)} of today's step"
-
-
 def _sequence(prediction: Prediction | None) -> tuple[Applied, ...]:
     return () if prediction is None or prediction.refused else prediction.sequence
 
 
-def _all(count: int) -> str:
+def all_of(count: int) -> str:
     return {2: "both", 3: "all three"}.get(count, f"all {count}")
 
 

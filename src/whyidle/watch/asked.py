@@ -30,6 +30,7 @@ class Asked:
         window_s: for so long.
         grace_s: that a job may take before its first activity.
         held_only: a GPU that nobody holds is nobody's fault.
+        keep: alarms are kept, for a report at the end.
         exempt: patterns of names, users and labels of jobs that may idle.
     """
 
@@ -52,6 +53,7 @@ class Asked:
     command: str | None = None
     webhook: str | None = None
     exit_on_alarm: bool = False
+    keep: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from whyidle.model.hardware import list_price
 from whyidle.watch.alarm import Alarm, Event, Limits, Observed, stands_for
 from whyidle.watch.asked import Asked
+from whyidle.watch.course import Course
 from whyidle.watch.jobs import RENEW_S, Job, Jobs
 from whyidle.watch.moment import clock
 from whyidle.watch.reading import Gpu, Reading, Sample
@@ -70,6 +71,7 @@ class _Watched:
 
     gpu: Gpu
     window: Window
+    course: Course
     alarm: Alarm | None
     usd_per_hour: float | None
     known_s: float = 0.0
@@ -117,7 +119,7 @@ class Board:
             watched = self._of(gpu)
             reading = sample.of(gpu)
             watched.window.add(wall_ns, reading)
-            self._spend(watched, passed, reading)
+            self._spend(watched, now_s, passed, reading)
             self._meet(watched, now_s, reading)
             if watched.alarm is not None:
                 event = watched.alarm.see(now_s, _observed(watched, reading))
@@ -133,20 +135,24 @@ class Board:
             watched = self._gpus[gpu.key] = _Watched(
                 gpu,
                 Window(round(last_s / asked.interval_s) + 1, last_s),
+                Course(self.start_s, asked.interval_s),
                 Alarm(limits, self.start_s) if asked.alarming else None,
                 price(gpu, asked.price),
             )
         watched.gpu = gpu  # its number may have changed, and whether it is split
         return watched
 
-    def _spend(self, watched: _Watched, passed_s: float, reading: Reading | None) -> None:
+    def _spend(self, watched: _Watched, now_s: float, passed_s: float, reading: Reading | None) -> None:
         """Count the time since the last sample by what this one says; what nobody watched is unknown."""
         busy = None if reading is None else reading.utilization_percent
         if busy is None or not stands_for(passed_s, self.asked.interval_s):
             watched.unknown_s += passed_s
+            watched.course.add(now_s, passed_s, None)
         else:
+            share = min(busy, 100.0) / 100
             watched.known_s += passed_s
-            watched.idle_s += passed_s * (1 - min(busy, 100.0) / 100)
+            watched.idle_s += passed_s * (1 - share)
+            watched.course.add(now_s, passed_s, share)
 
     def _meet(self, watched: _Watched, now_s: float, reading: Reading | None) -> None:
         """Find out whose processes are on a GPU, when they change and now and then."""
@@ -204,6 +210,10 @@ class Board:
     def windows(self) -> dict[str, Window]:
         """Return the windows by `Gpu.key`, for whoever judges their curves."""
         return {key: watched.window for key, watched in self._gpus.items()}
+
+    def courses(self) -> dict[str, Course]:
+        """Return how busy each was since the watch began, by `Gpu.key`."""
+        return {key: watched.course for key, watched in self._gpus.items()}
 
 
 def _observed(watched: _Watched, reading: Reading | None) -> Observed:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whyidle import cost
+from whyidle.model.watch_history import WatchHistory
 from whyidle.render.base import Look
 from whyidle.render.words import clean
 from whyidle.watch import clock as clocks
@@ -19,6 +20,7 @@ from whyidle.watch.alarm import Event
 from whyidle.watch.asked import Asked, address
 from whyidle.watch.board import Board, Status
 from whyidle.watch.clock import Clock, Machine
+from whyidle.watch.history import Events, history_of
 from whyidle.watch.jobs import Jobs
 from whyidle.watch.reading import Gpu, Source
 from whyidle.watch.screen import Screen, code, total
@@ -57,6 +59,8 @@ class Watch:
         self._tell = tell
         self._host = host or socket.gethostname()
         self._start_s = self._due_s = self._show_s = clock.now_s()
+        self._start_ns = clock.wall_ns()
+        self._events = Events()
         self.board = Board(asked, Jobs() if jobs is None else jobs, self._start_s)
         self._shapes = Shapes(self.board, self._host)
         self._lock = threading.Lock()  # the exporter asks from another thread
@@ -104,6 +108,8 @@ class Watch:
         status = next(one for one in self.board.status() if one.gpu.key == gpu.key)
         told = report.of_event(status, event, self._asked, self._host, wall_ns)
         self._alarmed |= event.kind == "alarm"
+        if self._asked.keep:
+            self._events.add(wall_ns, gpu.index, told)
         self._screen.tell(
             f"{moment.clock(wall_ns)}  {'ALARM' if event.kind == 'alarm' else 'OK'}  {told['text']}", told
         )
@@ -118,6 +124,16 @@ class Watch:
         known = self.board.status() if statuses is None else statuses
         return total(known, self._clock.now_s() - self._start_s, self._asked.price_file)
 
+    def history(self) -> WatchHistory:
+        """Return what was seen from the begin until now."""
+        with self._lock:
+            statuses = self.board.status()
+            begin, end = (self._start_s, self._start_ns), (self._clock.now_s(), self._clock.wall_ns())
+            return history_of(
+                self.board, statuses, self._events, self._asked, self._everything(statuses), self.summary(statuses),
+                begin, end,
+            )  # fmt: skip
+
     def snapshot(self) -> tuple[str, Sequence[Status]]:
         """Return what is known now, from whatever thread; verdicts are at most 5 s old."""
         with self._lock:
@@ -127,12 +143,13 @@ class Watch:
             return self.board.state, self._snapshot[1]
 
 
-def watch(asked: Asked, look: Look) -> int:
+def watch(asked: Asked, look: Look, save: Callable[[WatchHistory], None] | None = None) -> int:
     """Watch the GPUs of this machine; return the exit code.
 
     Args:
         asked: the options.
         look: what standard output can show.
+        save: takes what was seen, when the watch ends.
 
     Raises:
         WhyIdleError: where there is no GPU to watch, or who is to be told cannot be.
@@ -158,6 +175,8 @@ def watch(asked: Asked, look: Look) -> int:
             ended = watched.run()
         except KeyboardInterrupt:
             ended = 0
+        if save is not None:
+            save(watched.history())
         if not asked.once and asked.format != "json":
             screen.write(watched.summary())
         return ended

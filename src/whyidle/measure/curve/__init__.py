@@ -7,18 +7,21 @@ its shape is a hypothesis, never a cause (docs/method.md, Curves).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from whyidle.measure.curve import limits, steps
 from whyidle.measure.curve.busy import busy
+from whyidle.measure.curve.dips import DIP, Dips
 from whyidle.measure.curve.doubts import contradictions, warnings
 from whyidle.measure.curve.gpus import Recorded, of_one_host, recorded
 from whyidle.measure.curve.peers import correlated, lagging
+from whyidle.measure.curve.samples import runs
 from whyidle.measure.curve.shape import Shape, shape
 from whyidle.measure.curve.whole import hosts, whole
 from whyidle.model.evidence import Curve, Run, Value
 from whyidle.model.finding import DeviceBusy, GpuCount
+from whyidle.model.intervals import Intervals
 from whyidle.model.measurement import Measurement
 
 
@@ -33,6 +36,8 @@ class Curves:
     settings: tuple[tuple[str, Value], ...] = ()
     warnings: tuple[str, ...] = ()  # gaps, resets, units that do not fit: what a person has to know of the recording
     contradictions: tuple[str, ...] = ()  # two counters that cannot both be right
+    # regular dips of each GPU that has them, by its file and number: ns from its first sample
+    dips: Mapping[tuple[str, int | None], Intervals] = field(default_factory=dict)
 
 
 def measure(run: Run) -> Curves:
@@ -61,7 +66,15 @@ def measure(run: Run) -> Curves:
         gpus=_models(told),
         warnings=(*told.warnings, *warnings(told, shapes)),
         contradictions=tuple(contradictions(told, shapes, measurements)),
+        dips={(one.gpu.path, one.gpu.device): _dips(one, one.dips) for one in shapes if one.dips},
     )
+
+
+def _dips(one: Shape, dips: Dips) -> Intervals:
+    """Return when a GPU was in its dips; a sample stands for an interval from its time on, as in places of findings."""
+    first, last = runs((one.body.value < DIP) & dips.mask)
+    time = one.body.time - one.samples.time[0]
+    return Intervals(time[first], time[last - 1] + round(one.samples.interval_s * 1e9))
 
 
 def _devices(shapes: Sequence[Shape]) -> Iterator[DeviceBusy]:

@@ -31,6 +31,7 @@ class WatchedJob:
     """What was measured of a job by its logs."""
 
     logs: tuple[StepLog, ...] = ()  # that were measured
+    watches: tuple[Watch, ...] = ()  # of these, in the same order: for who wants to go on with them
     measurements: tuple[Measurement, ...] = ()
     steps_from: str | None = None
     gpus: tuple[GpuCount, ...] = ()
@@ -59,6 +60,7 @@ def measure(run: Run) -> WatchedJob:
     ]
     return WatchedJob(
         logs=tuple(w.log for w in watches),
+        watches=tuple(watches),
         measurements=tuple(found),
         steps_from=watches[0].steps.source,
         gpus=gpus.models(run, watches),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from whyidle.model.finding import Report
 from whyidle.render.base import Look, Renderer
 from whyidle.render.html.page import page
-from whyidle.render.html.sections import SECTIONS
+from whyidle.render.html.sections import LINTED, SECTIONS
 from whyidle.render.json import Json
 
 
@@ -20,5 +20,6 @@ class Html(Renderer):
     draws = True
 
     def render(self, report: Report, look: Look) -> str:
-        sections = [made for section in SECTIONS if (made := section(report)) is not None]
+        parts = SECTIONS if report.summary.source is None else LINTED
+        sections = [made for section in parts if (made := section(report)) is not None]
         return page(report.summary.verdict, sections, Json().render(report, look), report.picture)

@@ -1,8 +1,8 @@
-"""What the scripts draw, as they read it: JSON, its columns as one compressed block of bytes.
+"""What the scripts draw, as they read it: one compressed block of bytes, in base64.
 
-A lane's columns follow each other in `bytes`: start (difference to the one before), duration, name, each as unsigned
-LEB128, then depth as bytes, then covered as bytes (0-255). All lanes of all timelines share one block: zlib, base64.
-web/src/data.ts reads it.
+First a lane's columns, lane after lane: start (difference to the one before), duration, name, each as unsigned
+LEB128, then depth as bytes, then covered as bytes (0-255). Then, from `head` on, JSON with everything else, which says
+where each lane begins. web/src/data.ts reads it. Names and numbers take much less room so than outside.
 """
 
 from __future__ import annotations
@@ -19,31 +19,35 @@ from numpy.typing import NDArray
 
 from whyidle.model.finding import CAUSES
 from whyidle.model.picture import Chart, Lane, Line, Picture, Timeline
+from whyidle.render.bars import MEANINGS
+from whyidle.render.html.names import ALL, fitted
 from whyidle.render.palette import GROUP_OF, slug
+from whyidle.render.words import clean
 
-LONGEST = 300  # characters of a name that a page shows
+# What could end the element, or is no line break in JSON but one in a script. Within JSON these stand in texts only.
+_ESCAPED = "<>&\u2028\u2029"
 
 
 def packed(picture: Picture) -> str:
     """Return a picture as JSON."""
     block = bytearray()
-    timelines = [_timeline(timeline, block) for timeline in picture.timelines]
-    return json.dumps(
-        {
-            "timelines": timelines,
-            "charts": [_chart(chart) for chart in picture.charts],
-            "causes": {cause: slug(GROUP_OF[cause]) for cause in CAUSES},
-            "bytes": base64.b64encode(zlib.compress(bytes(block), 6)).decode(),
-        },
-        separators=(",", ":"),
-        allow_nan=False,
-    )
+    room = ALL // max(len(picture.timelines), 1)
+    head = {
+        "timelines": [_timeline(timeline, block, room) for timeline in picture.timelines],
+        "charts": [_chart(chart) for chart in picture.charts],
+        "causes": {cause: slug(GROUP_OF[cause]) for cause in CAUSES},
+        "meanings": {slug(label): meaning for label, meaning in MEANINGS.items()},
+    }
+    lanes = len(block)
+    block += json.dumps(head, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps({"head": lanes, "bytes": base64.b64encode(zlib.compress(bytes(block), 6)).decode()})
 
 
 def in_script(text: str) -> Markup:
     """Return JSON that cannot end the element that it stands in, whatever names it holds."""
-    escaped = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return Markup(escaped.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704
+    for char in _ESCAPED:
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text.encode("utf-8", "replace").decode("utf-8"))  # noqa: S704
 
 
 def varints(values: NDArray[np.int64]) -> bytes:
@@ -62,17 +66,17 @@ def varints(values: NDArray[np.int64]) -> bytes:
     return out.tobytes()
 
 
-def _timeline(timeline: Timeline, block: bytearray) -> dict[str, object]:
+def _timeline(timeline: Timeline, block: bytearray, room: int) -> dict[str, object]:
     used = np.unique(np.concatenate([np.zeros(0, np.int32), *(lane.name for lane in timeline.lanes)]))
     return {
-        "title": timeline.title,
-        "file": timeline.file,
+        "title": clean(timeline.title),
+        "file": clean(timeline.file),
         "rank": timeline.rank,
         "start": timeline.start,
         "end": timeline.end,
-        "names": [timeline.names[code][:LONGEST] for code in used],
+        "names": fitted([timeline.names[code] for code in used], room=room),
         "lanes": [_lane(lane, timeline.start, used, block) for lane in timeline.lanes],
-        "note": timeline.note,
+        "note": clean(timeline.note),
     }
 
 
@@ -83,28 +87,28 @@ def _lane(lane: Lane, zero: int, used: NDArray[np.int32], block: bytearray) -> d
     block += varints(np.searchsorted(used, lane.name))
     block += lane.depth.astype(np.uint8).tobytes()
     block += np.round(lane.covered.clip(0, 1) * 255).astype(np.uint8).tobytes()
-    shown = {"title": lane.title, "kind": lane.kind, "count": lane.count}
+    shown = {"title": clean(lane.title), "kind": lane.kind, "count": lane.count}
     return shown | {"offset": offset, "slices": len(lane), "covered": len(lane.covered)}
 
 
 def _chart(chart: Chart) -> dict[str, object]:
     return {
-        "title": chart.title,
-        "unit": chart.unit,
+        "title": clean(chart.title),
+        "unit": clean(chart.unit),
         "axis": chart.axis,
         "x": list(_numbers(chart.x)),
         "lines": [_line(line) for line in chart.lines],
-        "marks": [{"kind": m.kind, "label": m.label, "start": m.start, "end": m.end} for m in chart.marks],
-        "group": chart.group,
-        "clock": chart.clock,
-        "note": chart.note,
+        "marks": [{"kind": m.kind, "label": clean(m.label), "start": m.start, "end": m.end} for m in chart.marks],
+        "group": clean(chart.group),
+        "clock": clean(chart.clock),
+        "note": clean(chart.note),
         "upper": chart.upper,
     }
 
 
 def _line(line: Line) -> dict[str, object]:
     bounds = {"low": line.low, "high": line.high}
-    return {"label": line.label, "y": list(_numbers(line.y))} | {
+    return {"label": clean(line.label), "y": list(_numbers(line.y))} | {
         name: None if values is None else list(_numbers(values)) for name, values in bounds.items()
     }
 

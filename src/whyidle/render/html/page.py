@@ -31,16 +31,18 @@ def page(title: str, sections: Sequence[Section], report: str, picture: Picture 
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    return filled(
-        "page",
-        title=title,
-        version=__version__,
-        policy=Markup(policy),  # noqa: S704 - hashes and words of ours
-        style=Markup(style),  # noqa: S704 - ours, and without "</"
-        script=Markup(script),  # noqa: S704
-        sections=sections,
-        report=in_script(report),
-        drawn=in_script(packed(picture or Picture())),
+    return str(
+        filled(
+            "page",
+            title=title,
+            version=__version__,
+            policy=Markup(policy),  # noqa: S704 - hashes and words of ours
+            style=Markup(style),  # noqa: S704 - ours, and without "</"
+            script=Markup(script),  # noqa: S704
+            sections=sections,
+            report=in_script(report),
+            drawn=in_script(packed(picture or Picture())),
+        )
     )
 
 

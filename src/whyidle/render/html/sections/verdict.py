@@ -1,11 +1,105 @@
-"""What is wrong, in one sentence, with its number: what everybody reads."""
+"""The first screen: what is wrong, what to do, what it is worth. It never says more than the evidence does."""
 
 from __future__ import annotations
 
-from whyidle.model.finding import Report
+import re
+from dataclasses import dataclass
+
+from whyidle.model.finding import WATCH, Finding, Fix, Report
+from whyidle.render.headline import facts_of, no_finding
+from whyidle.render.html.bar import parts_of
 from whyidle.render.html.section import Section, filled
+from whyidle.render.notes import bill_of, joined, unpriced
+from whyidle.render.passages import EFFORT, certainty, lost, measured_next, problem
+from whyidle.render.words import clean, percent
+from whyidle.render.worth import Gain, all_made, all_of, gain, is_alone, ordered, priced
+
+LONG = 44  # characters: a longer answer stands in smaller type
+OTHERS = 3  # findings after the first that are named on the first screen
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """What to do first, and what that brings."""
+
+    finding: Finding
+    fix: Fix | None
+    gain: Gain | None  # None: not predicted
+    lost: str
+    alone: bool  # the gain is that of this fix without those that should come before it
 
 
 def section(report: Report) -> Section:
     """Return the first screen of the page."""
-    return Section("verdict", "", filled("verdict", report=report))
+    answer, aside, more = said_in(report.summary.verdict)
+    state = "refused" if not report.judged else "healthy" if report.healthy else "found"
+    cost = report.summary.cost
+    return Section(
+        "verdict",
+        "",
+        filled(
+            "verdict",
+            report=report,
+            state=state,
+            answer=answer,
+            aside=aside,
+            more=more,
+            is_long=len(answer) > LONG,
+            facts=facts_of(report),
+            parts=parts_of(report),
+            first=first_of(report),
+            watch=WATCH,
+            joined=joined(report),
+            together=_together(report),
+            others=_others(report),
+            refused=clean(report.prediction.refused).rstrip(".") if report.prediction is not None else "",
+            bill=bill_of(report, cost, everything=False) if cost is not None else "",
+            price=clean(cost.price_source) if cost is not None else "",
+            unpriced=unpriced(report) if report.summary.gpu_idle_share is not None and cost is None else "",
+            no_finding=no_finding(report),
+            effort=EFFORT,
+            certainty=certainty,
+        ),
+    )
+
+
+def said_in(verdict: str) -> tuple[str, str, str]:
+    """Return the verdict in three parts: its answer, what stands in brackets at the end of that, all other sentences.
+
+    Joined by spaces they are the verdict; a page sets them in different type.
+    """
+    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z0-9])", clean(verdict), maxsplit=1)
+    brackets = re.fullmatch(r"(.+?) (\([^()]*\)\.?)", first)
+    answer, aside = (brackets[1], brackets[2]) if brackets else (first, "")
+    return answer, aside, " ".join(rest)
+
+
+def first_of(report: Report) -> First | None:
+    """Return what to do first; None where nothing is to be done, or only to be measured."""
+    if not report.judged or report.healthy or not report.findings:
+        return None
+    finding = report.findings[0]
+    fix = priced(finding, report.prediction) or next(iter(finding.fixes), None)
+    brings = gain(fix.predicted, report) if fix is not None and fix.predicted is not None else None
+    said = lost(finding, report.summary) if finding.lost_share else ""
+    if measured_next(finding, report):
+        fix = None
+    return First(finding, fix, brings, said, is_alone(finding, report.prediction))
+
+
+def _others(report: Report) -> list[tuple[int, str, str]]:
+    """Return further findings where no order of fixes names them: number, what is wrong, what is lost."""
+    if len(ordered(report)) > 1:
+        return []
+    told = [
+        (number, problem(finding), percent(finding.lost_share))
+        for number, finding in enumerate(report.findings, start=1)
+        if number > 1 and finding.lost_share
+    ]
+    return told[:OTHERS]
+
+
+def _together(report: Report) -> tuple[str, Gain] | None:
+    """Return "all 5" and what they bring, where the order has several fixes."""
+    made, every = ordered(report), all_made(report)
+    return (all_of(len(made)), gain(every, report)) if len(made) > 1 and every is not None else None

@@ -1,0 +1,91 @@
+"""Bars as SVG: positions in percent, colours by class, so that a page needs no style attribute to draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from whyidle.model.finding import DeviceBusy, Report
+from whyidle.model.picture import Picture
+from whyidle.render.bars import Bar, bars
+from whyidle.render.palette import COLORS, slug
+from whyidle.render.phases import LABELS, WAITS, host_bars
+
+# A bar is as wide as this at least where labels stand beneath its parts; on a narrower page they stand in its key.
+WIDE = 700  # px
+_AGREE = 0.005  # of the window: what is drawn as idle and what was measured differ by less, or is not of one window
+LETTER = 7.6  # px, of a label's characters, the widest of common typefaces
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a stacked bar."""
+
+    label: str
+    share: float  # of the whole
+    percent: int  # as shown: parts add up to 100
+    start: float  # share of the whole that lies before it
+    css: str  # class that gives its colour
+    labelled: bool  # there is room for its label beneath it
+
+
+def parts_of(report: Report) -> tuple[Part, ...]:
+    """Return where the time goes: of the GPU, busy first; of a job that was only watched, of its step."""
+    summary = report.summary
+    idle = summary.gpu_idle_share
+    if idle is not None and report.judged and not report.run.only_curves:
+        shown = bars(idle, summary.idle_by_cause)
+        busy = Bar("busy", 1 - idle, 100 - sum(bar.percent for bar in shown))
+        return tuple(_stacked([busy, *shown]))
+    if summary.host_shares and report.judged:
+        return tuple(_stacked(host_bars(summary.host_shares)))
+    if (share := summary.curve_idle_share) is not None and report.judged:
+        idle_percent = round(share * 100)
+        return tuple(_stacked([Bar("busy", 1 - share, 100 - idle_percent), Bar("idle", share, idle_percent)]))
+    return ()
+
+
+def device_parts(device: DeviceBusy, picture: Picture | None) -> tuple[Part, ...]:
+    """Return where one device's time goes: by cause where its timeline was drawn whole, else busy and the rest."""
+    idle = 1 - device.busy_share
+    by_cause = _causes_of(device, picture)
+    shown = bars(idle, by_cause) if by_cause else []
+    return tuple(_stacked([Bar("busy", device.busy_share, 100 - sum(bar.percent for bar in shown)), *shown]))
+
+
+def _causes_of(device: DeviceBusy, picture: Picture | None) -> dict[str, float]:
+    """Return the idle time by cause, as shares of the window; empty unless all of it is drawn, of this device alone."""
+    mine = [timeline for timeline in (picture.timelines if picture else ()) if timeline.rank == device.rank]
+    lanes = [(lane, timeline) for timeline in mine for lane in timeline.lanes if lane.kind == "idle"]
+    if device.rank is None or len(lanes) != 1 or len(lanes[0][0]) < lanes[0][0].count or device.window_s <= 0:
+        return {}
+    lane, timeline = lanes[0]
+    seconds = np.bincount(lane.name, weights=(lane.end - lane.start) / 1e9, minlength=1)
+    by_cause = {timeline.names[code]: total / device.window_s for code, total in enumerate(seconds) if total > 0}
+    told = abs(sum(by_cause.values()) - (1 - device.busy_share)) <= _AGREE
+    return {cause: float(share) for cause, share in by_cause.items()} if told else {}
+
+
+def _stacked(shown: Iterable[Bar]) -> Iterator[Part]:
+    start = 0.0
+    for bar in shown:
+        text = max(len(bar.label), len(f"{bar.percent}%"))
+        yield Part(bar.label, bar.share, bar.percent, start, _css(bar.label), bar.share * WIDE >= text * LETTER + 8)
+        start += bar.share
+
+
+def _css(label: str) -> str:
+    """Return the class of a colour: a group of causes, or a phase, which is work or another kind of wait."""
+    if label in COLORS or label == "busy":
+        return f"c-{slug(label)}"
+    phase = next((name for name, said in LABELS.items() if said == label), "")
+    if phase in {"forward", "backward", "optimizer"}:
+        return f"c-busy w-{phase}"
+    return "c-unknown" if phase in WAITS else "c-other"
+
+
+def host_parts(report: Report) -> tuple[Part, ...]:
+    """Return what the training thread of a watched job does."""
+    return tuple(_stacked(host_bars(report.summary.host_shares))) if report.summary.host_shares else ()

@@ -1,0 +1,95 @@
+"""Bars and whiskers of the pages, as places in percent of a drawing's width: no script, no style, any width of screen.
+
+A template makes an SVG of them (templates/verbs_macros.html); what they show stands in words beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from whyidle.model.comparison import Interval
+from whyidle.render.palette import slug
+
+TICKS = 5  # of an axis, about
+ROOM = 0.08  # of the range, that an axis has beyond what it shows
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a stacked bar."""
+
+    label: str
+    color: str  # slug of it in the palette: the class is "c-" and this
+    start: float  # percent of the width
+    width: float
+    said: str = ""  # what a pointer over it tells
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis from one value to another."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Return where a value stands, in percent; what lies beyond stands at the end."""
+        if not self.high > self.low or math.isnan(value):
+            return 0.0
+        return round(min(max((value - self.low) / (self.high - self.low), 0.0), 1.0) * 100, 2)
+
+    def ticks(self) -> list[float]:
+        """Return round values on it."""
+        step = _round_step((self.high - self.low) / TICKS)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [number * step for number in range(first, last + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Whisker:
+    """A value with the range in which it lies."""
+
+    low: float  # percent of the width
+    likely: float
+    high: float
+    open: bool = False  # nothing tells how far it reaches
+
+
+def whisker(interval: Interval, scale: Scale) -> Whisker:
+    """Return where an interval stands on an axis."""
+    is_open = not (math.isfinite(interval.low) and math.isfinite(interval.high))
+    low, high = (interval.likely, interval.likely) if is_open else (interval.low, interval.high)
+    return Whisker(scale.at(low), scale.at(interval.likely), scale.at(high), is_open)
+
+
+def around(values: Iterable[float]) -> Scale:
+    """Return an axis on which all of these stand, with some room at both ends."""
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    room = (high - low) * ROOM or abs(high) * ROOM or 1.0
+    return Scale(low - room, high + room)
+
+
+def from_zero(values: Iterable[float]) -> Scale:
+    """Return an axis from 0 to the largest of these."""
+    return Scale(0.0, max((value for value in values if math.isfinite(value)), default=0.0) or 1.0)
+
+
+def stacked(parts: Sequence[tuple[str, str, float, str]], whole: float) -> tuple[Piece, ...]:
+    """Return parts, each (label, its colour, size, what is said), one behind the other on a width of `whole`."""
+    pieces, start = [], 0.0
+    for label, color, size, said in parts:
+        width = max(size, 0.0) / whole * 100 if whole > 0 else 0.0
+        pieces.append(Piece(label, slug(color), round(start, 3), round(width, 3), said))
+        start += width
+    return tuple(pieces)
+
+
+def _round_step(raw: float) -> float:
+    """Return 1, 2 or 5 times a power of ten, at least so much."""
+    if not raw > 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)

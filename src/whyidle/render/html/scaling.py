@@ -1,0 +1,133 @@
+"""The page of `whyidle scaling`: what more GPUs bring, what each size loses to what, and the next doubling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from whyidle.compare.scaling import percent_of
+from whyidle.model.scaling import Loss, Scaling
+from whyidle.render.base import Look
+from whyidle.render.html.drawn import Piece, from_zero, stacked, whisker
+from whyidle.render.html.rows import BarRow, Item, TableRow
+from whyidle.render.html.section import Section, filled
+from whyidle.render.html.verb_page import verb_page
+from whyidle.render.scaling import PARTS, kind_text, losses, remarks, scaling_json, sizes
+from whyidle.render.words import clean, percent, plural, rate, times, unit_price
+
+COLORS: Final = {
+    "communication": "communication",  # a colour of this page alone: web/src/verbs.css
+    "imbalance": "waiting for peers",
+    "input": "waiting for data",
+    "unexplained": "other",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """What becomes of the GPUs' time at one size."""
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
+def scaling_page(scaling: Scaling, look: Look) -> str:
+    """Return the page."""
+    made = (_verdict(scaling), _sizes(scaling), _losses(scaling), _table(scaling), _about(scaling))
+    return verb_page(scaling.verdict, made, scaling_json(scaling, ascii_only=not look.unicode), look)
+
+
+def _verdict(scaling: Scaling) -> Section:
+    first, _, more = clean(scaling.verdict).partition(". ")
+    return Section(
+        "verdict",
+        "",
+        filled(
+            "scaling_verdict",
+            first=first.rstrip(".") + ".",
+            more=more,
+            kind=kind_text(scaling),
+            facts=list(_facts(scaling)),
+            told=[pair for pair in remarks(scaling) if pair[0] in {"next", "cost"}],
+        ),
+    )
+
+
+def _facts(scaling: Scaling) -> Iterator[Item]:
+    first, last, more = scaling.sizes[0], scaling.sizes[-1], scaling.doubling
+    yield Item(f"{plural(last.gpus, 'GPU')}, of linear", percent_of(last.efficiency))
+    yield Item(f"vs {plural(first.gpus, 'GPU')}", times(last.speedup.likely, 2))
+    if first.usd_per_million is not None and last.usd_per_million is not None:
+        yield Item(
+            f"a million {scaling.unit}", f"{unit_price(first.usd_per_million)} → {unit_price(last.usd_per_million)}"
+        )
+    yield Item(f"{more.gpus:,} GPUs, vs {last.gpus:,}", times(more.gain.likely, 2), "extrapolated")
+
+
+def _sizes(scaling: Scaling) -> Section:
+    """Return throughput by GPUs: a bar each, with where linear scaling would be, and the next doubling."""
+    first, more = scaling.sizes[0], scaling.doubling
+    each = first.throughput.likely / first.gpus
+    scale = from_zero([each * max(size.gpus for size in scaling.sizes) * 1.02, more.throughput.high, each * more.gpus])
+    told = [
+        BarRow(
+            plural(size.gpus, "GPU"),
+            whisker(size.throughput, scale),
+            f"{rate(size.throughput.likely)} {scaling.unit}/s · {percent_of(size.efficiency)}",
+            mark="cheapest" if size.gpus == scaling.cheapest and len(scaling.sizes) > 1 else "",
+            limit=scale.at(each * size.gpus),
+        )
+        for size in scaling.sizes
+    ]
+    likely = f"about {rate(more.throughput.likely)} {scaling.unit}/s · {more.efficiency.likely:.0%}"
+    told.append(
+        BarRow(
+            f"{more.gpus:,} GPUs",
+            whisker(more.throughput, scale),
+            likely,
+            mark="extrapolated",
+            limit=scale.at(each * more.gpus),
+        )
+    )
+    return Section("sizes", "By GPUs", filled("scaling_sizes", rows=told, base=plural(first.gpus, "GPU")))
+
+
+def _losses(scaling: Scaling) -> Section | None:
+    """Return what the GPUs' time goes into at each size."""
+    told = losses(scaling)
+    if not told:
+        return None
+    bars = [
+        _Lost(plural(size.gpus, "GPU"), _pieces(size.efficiency.likely, size.loss))
+        for size in scaling.sizes
+        if size.loss is not None
+    ]
+    rows = [TableRow(row) for row in told[1:]]
+    named = {name: COLORS[part].replace(" ", "-") for part, name in PARTS.items()}
+    html = filled("scaling_losses", bars=bars, head=told[0], rows=rows, colors=named)
+    return Section("losses", "What is lost to what", html)
+
+
+def _pieces(efficiency: float, loss: Loss) -> tuple[Piece, ...]:
+    parts = [("used as on the smallest", "busy", efficiency, f"used as on the smallest: {percent(efficiency)}")]
+    for part, name in PARTS.items():
+        share = getattr(loss, part)
+        if share is not None and share > 0:
+            parts.append((name, COLORS[part], share, f"{name}: {percent(share)}"))
+    return stacked(parts, sum(part[2] for part in parts))
+
+
+def _table(scaling: Scaling) -> Section:
+    head, *rows = sizes(scaling)
+    return Section("numbers", "Numbers", filled("scaling_table", head=head, rows=[TableRow(row) for row in rows]))
+
+
+def _about(scaling: Scaling) -> Section | None:
+    told = [pair for pair in remarks(scaling) if pair[0] not in {"next", "cost"}]
+    warnings = [text for head, text in told if head == "note"]
+    pairs = [(plural(size.gpus, "GPU"), ", ".join(size.paths)) for size in scaling.sizes if size.paths]
+    pairs += [pair for pair in told if pair[0] != "note"]
+    if not pairs and not warnings:
+        return None
+    return Section("about", "How it was measured", filled("sweep_about", notes=warnings, pairs=pairs))

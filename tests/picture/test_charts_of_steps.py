@@ -1,0 +1,124 @@
+"""Charts of steps, and the timeline of a job that was watched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.recorded import Process, run_directory
+from tests.sampled import trainer
+from whyidle.compare import compare
+from whyidle.judge import judge, measured_of
+from whyidle.model.evidence import Run
+from whyidle.model.finding import PHASES
+from whyidle.picture import picture_of
+from whyidle.picture.steps import by_step, distribution
+from whyidle.read import load
+
+RUNS = Path(__file__).parents[1] / "runs"
+WATCHED = RUNS / "watched"
+
+
+def drawn(run):
+    measured = measured_of(run)
+    report = judge(run, predict=False, measured=measured)
+    return picture_of(run, measured, report), report
+
+
+@pytest.mark.parametrize("name", ["checkpoint-every-50", "loader-workers-0", "loader-workers-2", "epochs-again"])
+def test_the_phases_of_a_watched_run_are_those_of_its_summary(name):
+    run = load([WATCHED / name])
+    picture, report = drawn(run)
+    (timeline,) = picture.timelines
+    steps, thread = timeline.lanes
+    assert (steps.kind, thread.kind) == ("step", "phase")
+    assert (thread.start[1:] >= thread.end[:-1]).all(), "one phase at a time"
+    low, high = steps.start[0], steps.end[-1]
+    inside = np.minimum(thread.end, high) - np.maximum(thread.start, low)
+    length = inside.clip(0)
+    shares = report.summary.host_shares
+    for code, phase in enumerate(PHASES[:-1]):  # the last is also what nothing was recorded of
+        assert length[thread.name == code].sum() / (high - low) == pytest.approx(shares[phase], abs=1e-4)
+    assert timeline.names[thread.name[0]] in PHASES
+
+
+def test_steps_are_numbered_and_what_they_waited_is_beside_them(tmp_path):
+    job = Process()
+    job.train(60, data=40)
+    picture, _ = drawn(load([run_directory(tmp_path / "run", job)]))
+    chart = next(one for one in picture.charts if one.axis == "step")
+    times, waits = chart.lines
+    assert (chart.x[0], chart.x[-1]) == (2, 60)
+    assert (times.label, waits.label) == ("step time", "waiting for data")
+    assert chart.unit == "ms"
+    assert np.allclose(waits.y, 40, atol=1)
+    assert np.allclose(times.y, 100, atol=1)
+    (timeline,) = picture.timelines
+    assert timeline.names[timeline.lanes[0].name[0]] == "step 2"
+    assert timeline.start == 0, "the start of the run"
+    assert timeline.lanes[0].start[0] > 3_000_000_000, "the process began three seconds after the run"
+
+
+def test_checkpoints_and_evaluations_are_marked_at_their_steps(tmp_path):
+    job = Process()
+    for _ in range(4):
+        job.train(10)
+        job.save(50)
+        job.evaluate(3)
+    job.train(10)
+    picture, _ = drawn(load([run_directory(tmp_path / "run", job)]))
+    chart = next(one for one in picture.charts if one.axis == "step")
+    assert [mark.start for mark in chart.marks if mark.kind == "checkpoint"] == [11, 21, 31, 41]
+    assert {mark.kind for mark in chart.marks} == {"checkpoint", "evaluation"}
+
+
+def test_printed_steps_are_drawn_by_their_numbers():
+    found = {one.title: one for one in drawn(Run(curves=(trainer([0.5] * 40, [0.1] * 40),)))[0].charts}
+    chart = found["Step time, as printed"]
+    assert chart.x.tolist() == list(range(1, 41))
+    assert [line.y[0] for line in chart.lines] == [500, 100]
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=20, max_size=400))
+def test_a_distribution_holds_every_step(times):
+    (chart,) = distribution({"steps": np.array(times)})
+    assert chart.lines[0].y.sum() == len(times)
+    assert chart.axis == "step_time_s"
+    assert (np.diff(chart.x) > 0).all()
+
+
+def test_a_distribution_of_two_sides_is_in_percent_of_each():
+    (chart,) = distribution({"before": np.full(30, 0.2), "after": np.full(90, 0.1)})
+    assert [line.y.sum() for line in chart.lines] == pytest.approx([100, 100])
+    assert chart.unit == "% of steps"
+
+
+def test_few_steps_have_no_distribution():
+    assert list(distribution({"steps": np.full(19, 0.2)})) == []
+    assert list(distribution({})) == []
+
+
+@given(st.integers(2, 5000))
+def test_no_chart_of_steps_has_more_points_than_a_screen_shows(count):
+    values = np.arange(1, count + 1) / 1e3
+    (chart,) = by_step("Step time", np.arange(count), {"step time": values})
+    assert len(chart.x) <= 600
+    (line,) = chart.lines
+    high = line.y if line.high is None else line.high
+    assert high.max() == pytest.approx(count, rel=1e-3)
+    assert bool(chart.note) == (count > 600)
+
+
+def test_compare_draws_both_sides_and_their_steps():
+    found = compare(WATCHED / "loader-workers-0", WATCHED / "loader-workers-2", picture=True)
+    assert found.before.picture.timelines
+    assert found.after.picture.timelines
+    assert [chart.axis for chart in found.charts] == ["step", "step_time_s"]
+    assert [line.label for line in found.charts[0].lines] == ["before", "after"]
+    plain = compare(WATCHED / "loader-workers-0", WATCHED / "loader-workers-2")
+    assert plain.before.picture is None
+    assert plain.charts == ()

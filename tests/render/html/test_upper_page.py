@@ -1,0 +1,170 @@
+"""The upper half of the page: what it says, read without tags, and that it holds nothing but what we wrote."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
+
+from whyidle import cost
+from whyidle.diagnosis import diagnose
+from whyidle.model.finding import CAUSES, Finding, Report, RunInfo, Summary
+from whyidle.model.picture import Lane, Picture, Timeline
+from whyidle.render.html.bar import parts_of
+from whyidle.render.html.section import Section, capital, code, sentence
+from whyidle.render.html.sections import findings, fixes, seconds, verdict
+from whyidle.render.words import clean
+
+RUNS = Path(__file__).parents[2] / "runs"
+UPPER: tuple[Callable[[Report], Section | None], ...] = (
+    verdict.section,
+    seconds.section,
+    fixes.section,
+    findings.section,
+)
+REPORTS = (
+    "one_predicted", "predicted", "asked", "refused", "ranks", "healthy", "not_judged",
+    "watched_cpu", "watched_gpu", "watched_unknown", "watched_and_traced", "watched_healthy",
+)  # fmt: skip
+EMPTY = {"meta", "br", "rect", "line", "img"}
+OURS = {
+    "a", "article", "b", "br", "code", "dd", "details", "div", "dl", "dt", "figure", "h1", "h2", "h3", "h4", "li",
+    "line", "p", "pre", "rect", "small", "span", "summary", "svg", "table", "tbody", "td", "text", "tfoot", "th",
+    "thead", "tr", "ul",
+}  # fmt: skip
+BREAKS = {"p", "li", "tr", "h1", "h2", "h3", "h4", "pre", "figure", "summary", "dt", "details", "table", "ul", "dl"}
+
+
+class Read(HTMLParser):
+    """What a person reads of a page, its tags, and whether they close."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text, self.open, self.tags, self.attributes = "", list[str](), set[str](), list[tuple[str, str | None]]()
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+        self.text += "\n" if tag in BREAKS else " "
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"svg"} & set(self.open):  # the key says the same
+            self.text += data
+
+    @property
+    def lines(self) -> str:
+        return "\n".join(text for line in self.text.splitlines() if (text := " ".join(line.split())))
+
+
+def html_of(report: Report) -> str:
+    return "".join(f"<h2>{made.title}</h2>{made.html}" for make in UPPER if (made := make(report)) is not None)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_text(name: str, request: pytest.FixtureRequest, snapshot: SnapshotAssertion) -> None:
+    assert Read(html_of(cost.price(request.getfixturevalue(name), 2.60))).lines == snapshot
+
+
+def test_text_of_a_curve(snapshot: SnapshotAssertion) -> None:
+    report = diagnose([str(RUNS / "curve" / "gpu.csv.gz")], picture=True)
+    assert Read(html_of(report)).lines == snapshot
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_style_and_no_handler(name: str, request: pytest.FixtureRequest) -> None:
+    read = Read(html_of(cost.price(request.getfixturevalue(name), 2.60)))
+    assert read.tags <= OURS
+    names = {attribute for attribute, _ in read.attributes}
+    assert "style" not in names
+    assert not any(name.startswith("on") for name in names)
+    ids = [value for attribute, value in read.attributes if attribute == "id"]
+    assert len(ids) == len(set(ids))
+
+
+def test_hostile_names(predicted: Report) -> None:
+    evil = "</script><img src=x onerror=alert(1)>\u202e`\x1b[31m"
+
+    def bad(finding: Finding) -> Finding:
+        made = tuple(replace(fix, title=evil, change=evil, risk=evil) for fix in finding.fixes)
+        places = tuple(replace(place, file=evil, name=evil) for place in finding.locations)
+        return replace(finding, message=evil, seen=evil, fixes=made, locations=places, candidates=(evil,), rule=evil)
+
+    summary = replace(predicted.summary, verdict=evil, mfu=0.3, mfu_peak=evil)
+    report = replace(predicted, summary=summary, findings=tuple(map(bad, predicted.findings)))
+    read = Read(html_of(report))
+    assert read.tags <= OURS
+    assert not {"src", "onerror"} & {name for name, _ in read.attributes}
+    assert "\u202e" not in read.text
+    assert "\x1b" not in read.text
+
+
+def test_findings_fold_and_stay_small(predicted: Report) -> None:
+    report = replace(predicted, findings=predicted.findings * 100)
+    html = html_of(report)
+    assert html.count("<details") == len(report.findings)
+    assert html.count(" open>") == findings.OPEN
+    assert len(html.encode()) < 1_500_000
+
+
+def test_places_move_the_timeline_of_their_rank(one_predicted: Report) -> None:
+    none = np.zeros(0, np.int64)
+    lane = Lane("stream 7", "stream", none, none, none.astype(np.int32), none.astype(np.uint8), 0, none.astype("f4"))
+    shown = tuple(Timeline(f"rank {rank}", "runs/resnet50/trace.json.gz", rank, 0, 1, (), (lane,)) for rank in (1, 0))
+    html = html_of(replace(one_predicted, picture=Picture(shown)))
+    assert '<a href="#timeline" data-timeline="1" data-start="123000000" data-end="190000000">' in html
+    assert "data-timeline" not in html_of(replace(one_predicted, picture=Picture(shown[:1])))
+
+
+def test_many_devices_show_their_ends(ranks: Report) -> None:
+    devices = tuple(replace(ranks.summary.devices[0], rank=n, device=n, busy_share=n / 100) for n in range(64))
+    made = seconds.section(replace(ranks, summary=replace(ranks.summary, devices=devices)))
+    assert made is not None
+    text = Read(str(made.html)).lines
+    assert "The least busy of 64 GPUs, median 32%" in text
+    assert "All 64 GPUs" in text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])) | st.from_regex(r"[A-Z a-z.(),0-9?!]{0,60}"))
+def test_the_verdict_is_said_whole(text: str) -> None:
+    assert " ".join(filter(None, verdict.said_in(text))) == clean(text)
+
+
+@given(st.lists(st.floats(0, 1), min_size=len(CAUSES), max_size=len(CAUSES)), st.floats(0.001, 1))
+def test_parts_of_the_bar_add_up(weights: list[float], idle: float) -> None:
+    whole = sum(weights) or 1.0
+    by_cause = {cause: weight / whole * idle for cause, weight in zip(CAUSES, weights, strict=True)}
+    by_cause["unknown"] += idle - sum(by_cause.values())
+    summary = Summary("", gpu_idle_share=idle, gpu_busy_share=1 - idle, idle_by_cause=by_cause)
+    parts = parts_of(Report(RunInfo(levels=("trace",)), summary))
+    assert sum(part.percent for part in parts) == 100
+    assert all(part.start >= 0 and part.start + part.share <= 1 + 1e-6 for part in parts)
+    assert all(abs(one.start + one.share - two.start) < 1e-9 for one, two in itertools.pairwise(parts))
+
+
+def test_words() -> None:
+    assert sentence("load in worker processes") == "Load in worker processes."
+    assert capital("enumerate(DataLoader) covers 34%") == "enumerate(DataLoader) covers 34%"
+    assert capital("model.zero_grad, too") == "model.zero_grad, too"
+    assert code("run `a<b` first") == "run <code>a&lt;b</code> first"
+    assert code("one ` alone") == "one ` alone"
+    assert not re.search(r"\s$", sentence(" x "))

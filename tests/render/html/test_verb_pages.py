@@ -1,0 +1,195 @@
+"""Pages of compare, sweep, loader and scaling: read the snapshots as what a person without scripts reads."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.render.html.verb_page_text import read
+from tests.render.test_comparison import FOUND
+from tests.render.test_loader_screen import TRIALS, tried
+from tests.render.test_scaling_screen import traced
+from tests.render.test_sweep_screen import SWEEP, TWO, cell, without
+from whyidle.compare.scaling import scaling_of
+from whyidle.model.comparison import Arm, Comparison, Interval, Learning
+from whyidle.model.finding import Finding, RunInfo, Summary
+from whyidle.model.loader_trial import SeenLoader
+from whyidle.model.trial import Sweep
+from whyidle.render import comparison, loader, scaling, sweep
+from whyidle.render.base import Look
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m\" style='x' {{ 7 * 7 }}"
+BEFORE = Arm(
+    ("runs/before",),
+    RunInfo(),
+    Summary(
+        "", gpu_idle_share=0.44, idle_by_cause={"data_wait": 0.34, "dispatch": 0.1}, step_time_mean_s=0.176,
+        step_time_s=0.17,
+    ),
+    90, 10, "ProfilerStep", 0.17, 0.176, 180.0, None, 3.97,
+    findings=(
+        Finding("input.workers_zero", "high", 0.9, "The DataLoader loads in the training process.", 0.34),
+        Finding("host.launch_bound", "medium", 0.9, "The CPU launches too slowly.", 0.08),
+    ),
+)  # fmt: skip
+AFTER = Arm(
+    ("runs/after",),
+    RunInfo(),
+    Summary("", gpu_idle_share=0.1, idle_by_cause={"dispatch": 0.1}, step_time_mean_s=0.117, step_time_s=0.115),
+    90, 10, "ProfilerStep", 0.115, 0.117, 271.0, None, 2.64,
+    findings=(
+        Finding("host.launch_bound", "medium", 0.9, "The CPU launches too slowly.", 0.1),
+        Finding("host.gc_pause", "low", 0.9, "Python's garbage collector stops it.", 0.02),
+    ),
+)  # fmt: skip
+IMPROVED = replace(
+    FOUND,
+    before=BEFORE,
+    after=AFTER,
+    learning=Learning(
+        "the same", "The loss is the same to within 0.02.", steps=80, loss_before=2.31, loss_after=2.312,
+        difference=Interval(-0.01, 0.002, 0.012), margin=0.02, required="batch_size",
+    ),
+    confounders=tuple(replace(one, message=f"{one.name} differs.") for one in FOUND.confounders),
+    changes=FOUND.changes[:2],
+    smallest_detectable=0.02,
+    warnings=("BEFORE is odd.",),
+)  # fmt: skip
+COMPARISONS = {
+    "improved": IMPROVED,
+    "regressed": Comparison(
+        "regressed", "Regressed: 0.75x the steps per second (0.70x–0.80x, 95%).", AFTER, BEFORE,
+        Interval(0.7, 0.75, 0.8), Interval(0.7, 0.75, 0.8), smallest_detectable=0.02, between_runs=True,
+    ),
+    "no detectable change": Comparison(
+        "no detectable change", "No detectable change: 1.00x (0.98x–1.02x, 95%).", BEFORE, BEFORE,
+        Interval(0.98, 1.0, 1.02), Interval(0.98, 1.0, 1.02), smallest_detectable=0.03,
+    ),
+    "cannot judge": Comparison(
+        "cannot judge", "Cannot judge: the GPUs differ. --force compares them all the same.",
+        replace(BEFORE, step_time_s=None, step_time_mean_s=None, summary=Summary("")),
+        replace(AFTER, step_time_s=None, step_time_mean_s=None, summary=Summary("")),
+    ),
+    "learns worse": replace(
+        IMPROVED, message="Learns worse: the loss is 0.2 higher; 1.33x the steps per second.",
+        learning=Learning("worse", "The loss is 0.2 higher.", "the loss is 0.2 higher"),
+    ),
+}  # fmt: skip
+SWEEPS = {
+    "one": SWEEP,
+    "two": TWO,
+    "none": Sweep(
+        ("python", "train.py"), "grid", (without({"lr": "1"}, "failed", "exit code 1: ValueError: no"),),
+        why="No cell gave a number.", folder="out",
+    ),
+    "empty": Sweep(("python", "train.py"), "grid", ()),
+    "unknown width": replace(
+        SWEEP,
+        cells=(replace(cell({"num_workers": "0"}, 0.1), throughput=Interval(0.0, 320.0, math.inf)), *SWEEP.cells[1:]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons(name: str, snapshot: SnapshotAssertion) -> None:
+    assert read(comparison.comparison_html(COMPARISONS[name], Look())) == snapshot
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_sweeps(name: str, snapshot: SnapshotAssertion) -> None:
+    assert read(sweep.sweep_html(SWEEPS[name], Look())) == snapshot
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_loaders(name: str, snapshot: SnapshotAssertion) -> None:
+    assert read(loader.loader_html(tried(TRIALS[name]), Look())) == snapshot
+
+
+def test_scaling(snapshot: SnapshotAssertion) -> None:
+    assert read(scaling.scaling_html(traced(), Look())) == snapshot
+    assert read(scaling.scaling_html(scaling_of({1: 1000, 4: 2400}), Look())) == snapshot
+
+
+@pytest.mark.parametrize("name", ["sweep", "loader", "scaling"])
+def test_markdown(name: str, snapshot: SnapshotAssertion) -> None:
+    assert pasted(name, Look()) == snapshot
+    assert pasted(name, Look(unicode=False)).isascii()
+
+
+def pasted(name: str, look: Look) -> str:
+    if name == "sweep":
+        return sweep.FORMATS["markdown"](SWEEP, look)
+    if name == "loader":
+        return loader.FORMATS["markdown"](tried(TRIALS["fails"]), look)
+    return scaling.FORMATS["markdown"](traced(), look)
+
+
+def pages(look: Look) -> dict[str, str]:
+    """Return pages on which everything that comes from a job is hostile."""
+    finding = Finding(HOSTILE, "high", 0.9, HOSTILE, 0.3)
+    arm = replace(BEFORE, paths=(HOSTILE,), findings=(finding,))
+    compared = replace(
+        IMPROVED,
+        message=f"Improved: {HOSTILE}.",
+        before=arm,
+        after=replace(arm, findings=()),
+        confounders=tuple(replace(one, name=HOSTILE, before=HOSTILE, message=HOSTILE) for one in FOUND.confounders),
+        predicted=tuple(replace(one, rule=HOSTILE, why=HOSTILE) for one in FOUND.predicted),
+        changes=tuple(replace(one, name=HOSTILE, now=HOSTILE) for one in FOUND.changes),
+        not_recorded=(HOSTILE,),
+        warnings=(HOSTILE,),
+        learning=Learning("worse", HOSTILE, HOSTILE),
+    )
+    params = {HOSTILE: HOSTILE, "b": HOSTILE}
+    swept = replace(
+        SWEEP, command=(HOSTILE,), cells=(cell(params, 0.1), without(params, "failed", HOSTILE)), recommended=params,
+        why=HOSTILE, take=HOSTILE, proof=HOSTILE, stopped=HOSTILE, folder=HOSTILE, applied={HOSTILE: HOSTILE},
+        warnings=(HOSTILE,),
+    )  # fmt: skip
+    there = SeenLoader(0, where=HOSTILE, kind=HOSTILE, dataset=HOSTILE, num_workers=0)
+    loaded = replace(tried(replace(TRIALS["fails"], loaders=(there,))), folder=HOSTILE, command=(HOSTILE,))
+    scaled = replace(traced(), verdict=HOSTILE, why_kind=HOSTILE, warnings=(HOSTILE,), price_source=HOSTILE)
+    return {
+        "compare": comparison.comparison_html(compared, look),
+        "sweep": sweep.sweep_html(swept, look),
+        "loader": loader.loader_html(loaded, look),
+        "scaling": scaling.scaling_html(scaled, look),
+    }
+
+
+@pytest.mark.parametrize("name", ["compare", "sweep", "loader", "scaling"])
+def test_what_a_job_says_is_text(name: str) -> None:
+    page = pages(Look())[name]
+    words = read(page)
+    assert "</script><img src=x onerror=alert(1)>" in words
+    assert "{{ 7 * 7 }}" in words
+    assert not {"\x1b", "\u202e"} & set(page.partition("<script")[0])
+    assert page.count("</script>") == 3
+
+
+@pytest.mark.parametrize("name", ["compare", "sweep", "loader", "scaling"])
+def test_pages_can_be_ascii(name: str) -> None:
+    page = pages(Look(unicode=False))[name]
+    assert page.isascii()
+    assert read(page) == read(pages(Look())[name])
+
+
+@pytest.mark.parametrize("name", ["compare", "sweep", "loader", "scaling"])
+def test_the_page_holds_the_json(name: str) -> None:
+    made: dict[str, tuple[Any, Any]] = {
+        "compare": (comparison.FORMATS, IMPROVED),
+        "sweep": (sweep.FORMATS, SWEEP),
+        "loader": (loader.FORMATS, tried(TRIALS["helps"])),
+        "scaling": (scaling.FORMATS, traced()),
+    }
+    formats, found = made[name]
+    page = formats["html"](found, Look())
+    held = re.search(r'id="whyidle-report">(.*?)</script>', page, re.DOTALL)
+    assert held is not None
+    assert json.loads(held[1]) == json.loads(formats["json"](found, Look()))

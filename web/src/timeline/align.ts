@@ -1,0 +1,59 @@
+// The same steps in two timelines: time to step and back, by the lane of steps that each has.
+import type { Timeline } from "../data";
+import type { Span } from "./span";
+
+export interface Steps {
+  number: number[]; // grows
+  start: number[]; // ns, of each; and where the last one ends
+}
+
+/** Return the steps of a timeline, numbered as their names say; null where they cannot be told. */
+export function stepsOf(timeline: Timeline): Steps | null {
+  const lane = timeline.lanes.find((one) => one.kind === "step" && one.start.length);
+  if (!lane) return null;
+  const steps: Steps = { number: [], start: [] };
+  for (let i = 0; i < lane.start.length; i++) {
+    const number = numberOf(timeline.names[lane.name[i]]) ?? i;
+    const last = steps.number.length - 1;
+    if (last >= 0 && (number <= steps.number[last] || lane.start[i] <= steps.start[last])) continue;
+    steps.number.push(number);
+    steps.start.push(lane.start[i]);
+  }
+  steps.number.push(steps.number[steps.number.length - 1] + 1);
+  steps.start.push(lane.end[lane.end.length - 1]);
+  return steps;
+}
+
+/** The last number in "ProfilerStep#12" and its like. */
+export function numberOf(name: string): number | null {
+  const digits = /(\d+)\D*$/.exec(name);
+  return digits ? Number(digits[1]) : null;
+}
+
+/** Return the number of the step at a moment, with the part of it that is over; beyond the ends it goes on evenly. */
+export function stepAt(steps: Steps, time: number): number {
+  return mapped(steps.start, steps.number, time);
+}
+
+export function timeAt(steps: Steps, step: number): number {
+  return mapped(steps.number, steps.start, step);
+}
+
+function mapped(from: number[], to: number[], value: number): number {
+  let i = from.findIndex((one) => one > value) - 1;
+  if (i === -2) i = from.length - 2; // none is greater
+  i = Math.max(0, Math.min(i, from.length - 2));
+  const scale = (to[i + 1] - to[i]) / (from[i + 1] - from[i]);
+  return to[i] + (value - from[i]) * scale;
+}
+
+/** Return the span of `to` that shows what `span` shows of `from`: the same steps, or, with `scale`, as much time from
+ * the same step on. Without steps: the same part of the whole. */
+export function alike(from: Timeline, to: Timeline, span: Span, scale = false): Span {
+  const [a, b] = [stepsOf(from), stepsOf(to)];
+  const ratio = (to.end - to.start) / Math.max(from.end - from.start, 1);
+  const at = (time: number): number =>
+    a && b ? timeAt(b, stepAt(a, time)) : to.start + (time - from.start) * ratio;
+  const start = at(span.start);
+  return { start, end: scale ? start + span.end - span.start : Math.max(at(span.end), start + 1) };
+}

@@ -1,0 +1,129 @@
+// What the timeline computes, without a browser: `npm test`, and tests/render/html/test_web.py.
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import type { Lane, LaneKind, Timeline } from "../src/data";
+import { alike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
+import { placeIn } from "../src/timeline/hash";
+import { layout, ordered } from "../src/timeline/layout";
+import { above, rowsOf, sliceAt, taken } from "../src/timeline/rows";
+import { ruler } from "../src/timeline/ruler";
+import { find } from "../src/timeline/search";
+import { around, between, inside, zoomed } from "../src/timeline/span";
+import { traceEvents } from "../src/timeline/traceEvents";
+import { duration, moment, percent } from "../src/timeline/words";
+
+function lane(kind: LaneKind, slices: [start: number, end: number, name?: number, depth?: number][]): Lane {
+  const column = (at: 0 | 1 | 2 | 3): number[] => slices.map((slice) => slice[at] ?? 0);
+  return {
+    title: kind, kind, count: slices.length, start: Float64Array.from(column(0)), end: Float64Array.from(column(1)),
+    name: Uint32Array.from(column(2)), depth: Uint8Array.from(column(3)), covered: new Uint8Array(),
+  };
+}
+
+function timeline(lanes: Lane[], names: string[], end = 1000): Timeline {
+  return { title: "rank 3", file: "a.json", rank: 3, start: 0, end, names, lanes, note: "" };
+}
+
+test("times have three digits and a unit, as in the terminal", () => {
+  const said = { 850: "850 ns", 12_340: "12.3 µs", 176e6: "176 ms", 1.24e9: "1.24 s", 9000e9: "2.5 h", 999_600: "1 ms" };
+  for (const [ns, text] of Object.entries(said)) assert.equal(duration(Number(ns)), text);
+  assert.equal(duration(0), "0 s");
+  assert.equal(moment(1_234_567_890, 1e6), "1.234568 s");
+  assert.deepEqual([0, 0.0001, 0.034, 0.346].map(percent), ["0%", "<0.1%", "3.4%", "35%"]);
+});
+
+test("slices are told apart by depth, and found by bisection", () => {
+  const [outer, inner] = rowsOf(lane("thread", [[0, 100, 0, 0], [10, 20, 1, 1], [30, 90, 2, 1], [200, 300, 0, 0]]));
+  assert.deepEqual([...outer.start], [0, 200]);
+  assert.deepEqual([...inner.end], [20, 90]);
+  assert.equal(above(outer.reach, 99), 0);
+  assert.equal(above(outer.reach, 100), 1);
+  assert.equal(sliceAt(inner, 50, 1), 1);
+  assert.equal(sliceAt(inner, 25, 1), -1);
+  assert.equal(sliceAt(inner, 25, 6), 1); // of two that are near, the longer
+  assert.equal(taken(outer, 50, 250), 100);
+});
+
+test("a long slice is found although shorter ones began after it", () => {
+  const [row] = rowsOf(lane("stream", [[0, 1000], [10, 20], [30, 40]]));
+  assert.equal(above(row.reach, 500), 0);
+  assert.equal(sliceAt(row, 500, 1), 0);
+  assert.equal(sliceAt(row, 15, 1), 1);
+});
+
+test("a span stays inside of the recording, and about its moment when zoomed", () => {
+  const whole = { start: 0, end: 10_000 };
+  assert.deepEqual(inside({ start: -500, end: 500 }, whole), { start: 0, end: 1000 });
+  assert.deepEqual(inside({ start: -500, end: 50_000 }, whole), whole);
+  const closer = zoomed({ start: 0, end: 1000 }, 250, 0.5);
+  assert.deepEqual(closer, { start: 125, end: 625 });
+  const jump = around(4000, 5000, whole);
+  assert.ok(jump.start < 4000 && jump.end > 5000);
+  assert.ok(around(4000, 4000, whole).end > around(4000, 4000, whole).start);
+  for (const share of [0, 0.5, 1]) assert.ok(between(whole, jump, share).end > between(whole, jump, share).start);
+  assert.deepEqual(between(whole, jump, 1), jump);
+});
+
+test("the ruler has round times in units that fit", () => {
+  assert.deepEqual(ruler({ start: 0, end: 1e9 }, 1000).ticks.slice(0, 2).map((tick) => tick.label), ["0.0 s", "0.1 s"]);
+  assert.deepEqual(ruler({ start: 0, end: 9e6 }, 500).ticks[1].label, "2 ms");
+  const near = ruler({ start: 1_234_567_000, end: 1_234_577_000 }, 500);
+  assert.equal(near.anchor, "1.234 s");
+  assert.equal(near.ticks[0].label, "+568 µs");
+  for (const length of [60, 999, 12_345, 7e5, 3e8, 5e11]) {
+    const { ticks } = ruler({ start: 77e9, end: 77e9 + length }, 900);
+    assert.ok(ticks.length <= 10, `${length}: ${ticks.length}`);
+    assert.equal(new Set(ticks.map((tick) => tick.label)).size, ticks.length, `${length}`);
+  }
+});
+
+test("steps of the same number stand at the same place", () => {
+  const names = ["ProfilerStep#4", "ProfilerStep#5", "step 6"];
+  const slow = timeline([lane("step", [[0, 100, 0], [100, 300, 1], [300, 400, 2]])], names);
+  const fast = timeline([lane("step", [[50, 60, 1], [60, 80, 2]])], names);
+  assert.equal(numberOf("ProfilerStep#12"), 12);
+  assert.equal(stepAt(stepsOf(slow)!, 200), 5.5);
+  assert.equal(timeAt(stepsOf(fast)!, 5.5), 55);
+  assert.deepEqual(alike(slow, fast, { start: 100, end: 300 }), { start: 50, end: 60 });
+  assert.deepEqual(alike(slow, fast, { start: 100, end: 300 }, true), { start: 50, end: 250 });
+  const none = timeline([lane("stream", [[0, 1]])], ["k"], 500);
+  assert.equal(stepsOf(none), null);
+  assert.deepEqual(alike(slow, none, { start: 100, end: 300 }), { start: 50, end: 150 });
+});
+
+test("a search counts what it finds", () => {
+  const made = timeline([lane("stream", [[0, 10, 0], [20, 40, 1], [50, 60, 0]])], ["gemm", "Memcpy HtoD"]);
+  const found = find(made, made.lanes.flatMap(rowsOf), " GEMM ", (name) => name);
+  assert.deepEqual([found.hits.length, found.total, [...found.names]], [2, 20, [1, 0]]);
+});
+
+test("the slices in view leave as Chrome-trace JSON", () => {
+  const made = timeline([lane("stream", [[0, 1500, 0], [2000, 4500, 1], [9000, 9500, 0]])], ["a", '</script>"'], 10_000);
+  const { traceEvents: events } = JSON.parse(traceEvents(made, { start: 1000, end: 5000 }));
+  const slices = events.filter((event: { ph: string }) => event.ph === "X");
+  assert.deepEqual(slices.map((e: { name: string; ts: number; dur: number }) => [e.name, e.ts, e.dur]), [
+    ["a", 0, 1.5], ['</script>"', 2, 2.5],
+  ]);
+  assert.deepEqual(events.find((e: { name: string }) => e.name === "thread_name").args, { name: "stream" });
+  assert.equal(slices[0].pid, 3);
+});
+
+test("lanes stand in their order, and what is deep or many is folded", () => {
+  const deep = lane("thread", Array.from({ length: 9 }, (_, depth) => [depth, 100 - depth, 0, depth]));
+  const lanes = [deep, lane("thread", [[0, 1]]), lane("thread", [[0, 1]]), lane("thread", [[0, 1]]),
+    lane("stream", [[0, 1]]), lane("idle", [[0, 1]]), lane("stream", [])];
+  const placed = ordered(lanes);
+  const first = layout(placed, new Set(), false, 0);
+  assert.deepEqual(first.strips.map((strip) => strip.lane.kind), ["idle", "stream", "thread", "thread", "thread"]);
+  assert.deepEqual([first.hidden, first.strips[2].rows.length, first.strips[2].folded], [1, 4, 5]);
+  const open = layout(placed, new Set([deep]), true, 16);
+  assert.deepEqual([open.strips.length, open.strips[2].rows.length], [6, 9]);
+  for (const { strips } of [first, open])
+    strips.slice(1).forEach((strip, i) => assert.ok(strip.top >= strips[i].top + strips[i].height));
+});
+
+test("a place in the address is read, and nothing else", () => {
+  assert.deepEqual(placeIn("#t=2:100-200"), { timeline: 2, start: 100, end: 200 });
+  for (const hash of ["", "#timeline", "#t=1:5-5", "#t=1:9-5", "#t=x:1-2"]) assert.equal(placeIn(hash), null);
+});
