@@ -50,10 +50,9 @@ def compare() -> str:
 
 
 def sweep() -> str:
-    from whyidle.render.html.sweep import sweep_page
-
     from tests.render.test_sweep_screen import SWEEP
     from whyidle.render.base import Look
+    from whyidle.render.html.sweep import sweep_page
 
     return sweep_page(SWEEP, Look())
 
