@@ -16,7 +16,7 @@ export function here(): void {
       for (const [section, link] of links) {
         if (section === first) {
           link.setAttribute("aria-current", "true");
-          link.parentElement?.scrollTo({ left: link.offsetLeft - 96 }); // of a header that scrolls sideways
+          link.parentElement?.scrollTo({ left: link.offsetLeft - 32 }); // of a header that scrolls sideways
         } else link.removeAttribute("aria-current");
       }
     },
