@@ -87,7 +87,8 @@ def test_every_rule_that_was_not_asked_says_what_it_judges() -> None:
         ("run the job under `whyidle run --workers`", ("whyidle run --workers -- python train.py",)),
         ("look at `whyidle watch --pid PID`", ("whyidle watch --pid PID",)),
         ("record more: `nvidia-smi dmon -o DT > gpu.txt`", ("nvidia-smi dmon -o DT > gpu.txt",)),
-        ("record with `record_shapes=True`", ()),
+        ("record with record_shapes=True", ("whyidle demo --record",)),
+        ("give the trainer's own log of its steps, too", ()),
     ],
 )
 def test_commands_can_be_pasted(how: str, commands: tuple[str, ...]) -> None:
