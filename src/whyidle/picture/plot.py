@@ -31,6 +31,7 @@ class Quantity:
     unit: str
     scale: float = 1.0  # from the unit of its series
     upper: float | None = None
+    least: float = 0.0  # of the series' unit: what never exceeds it is not drawn, but named as near zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,11 +105,12 @@ def _few(counters: Sequence[Counter]) -> tuple[list[Counter], str]:
 
 def _lines(counters: Sequence[Counter], scale: float, points: int) -> tuple[Floats64, tuple[Line, ...], str]:
     """Return x in s, the lines over it, and what a point is, where it is more than a sample."""
-    first, same = counters[0].time, all(np.array_equal(one.time, counters[0].time) for one in counters)
-    spacing = np.diff(first)
-    if same and len(first) <= points and _whole(counters) and spacing.max() <= GAP * np.median(spacing):
-        return first / 1e9, tuple(Line(one.label, rounded(one.value * scale)) for one in counters), ""
     known = [(one.time[kept], one.value[kept] * scale) for one in counters for kept in [np.isfinite(one.value)]]
+    first, spacing = known[0][0], np.diff(known[0][0])
+    same = len(first) <= points and all(np.array_equal(time, first) for time, _ in known)
+    if same and spacing.max() <= GAP * np.median(spacing):
+        as_is = (Line(one.label, rounded(value)) for one, (_, value) in zip(counters, known, strict=True))
+        return first / 1e9, tuple(as_is), ""
     low, high = min(int(time[0]) for time, _ in known), max(int(time[-1]) for time, _ in known)
     interval = max(float(np.median(np.diff(time))) for time, _ in known)
     count = int(np.clip((high - low) / max(interval, 1.0) + 1, 2, points))
@@ -120,10 +122,6 @@ def _lines(counters: Sequence[Counter], scale: float, points: int) -> tuple[Floa
     each = max(len(time) for time, _ in known) / count
     said = f"Every point is the mean of about {each:,.0f} samples." if each >= 1.5 else ""
     return (low + (np.arange(count) + 0.5) * (high - low) / count) / 1e9, lines, said
-
-
-def _whole(counters: Sequence[Counter]) -> bool:
-    return all(bool(np.isfinite(one.value).all()) for one in counters)
 
 
 def _line(

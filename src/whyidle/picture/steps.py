@@ -15,6 +15,7 @@ from whyidle.measure.step_log.watch import Watch
 from whyidle.model.evidence import Curve, Floats64, Ints
 from whyidle.model.intervals import Intervals, overlap, union
 from whyidle.model.picture import Chart, Line, Mark, MarkKind
+from whyidle.model.times import span
 from whyidle.picture import logs
 from whyidle.picture.plot import rounded
 
@@ -38,7 +39,7 @@ def charts(measured: Measured) -> Iterator[Chart]:
         yield from _watched(watch, len(measured.watched.watches))
         times.append(watch.steps.times / 1e9)
     for number, lines in printed:
-        yield from by_step("Step time, as printed", number, lines)
+        yield from by_step("Step time, as printed", number, lines, note=_printed_every(number))
         times.append(lines["step time"])
     if traced is not None:
         yield from _traced(traced, len(measured.analyses))
@@ -119,6 +120,11 @@ def _printed(curve: Curve) -> tuple[Ints, dict[str, Floats64]] | None:
     return steps.astype(np.int64), lines
 
 
+def _printed_every(number: Ints) -> str:
+    each = int(np.median(np.diff(number))) if len(number) > 1 else 1
+    return f"Printed every {each:,} steps." if each > 1 else ""
+
+
 def by_step(
     title: str, number: Ints, lines: Mapping[str, Floats64], marks: Sequence[Mark] = (), note: str = ""
 ) -> Iterator[Chart]:
@@ -176,6 +182,6 @@ def distribution(sides: Mapping[str, Floats64]) -> Iterator[Chart]:
         counts, _ = np.histogram(values.clip(low, high), edges)
         lines.append(Line(label, counts * (100 / len(values)) if len(known) > 1 else counts.astype(np.float64)))
     beyond = int(np.count_nonzero(every > high))
-    note = f"The last bar holds {beyond:,} steps that took longer, up to {every.max():.3g} s." if beyond else ""
+    note = f"The last bar holds {beyond:,} steps that took longer, up to {span(float(every.max()))}." if beyond else ""
     unit = "% of steps" if len(known) > 1 else "steps"
     yield Chart("How long steps take", unit, "step_time_s", (edges[:-1] + edges[1:]) / 2, tuple(lines), note=note)
