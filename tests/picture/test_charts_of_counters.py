@@ -173,3 +173,17 @@ def test_what_is_near_zero_is_named_and_not_drawn(tmp_path):
     assert [one.note for one in found.values() if "near zero" in one.note] == [
         "Measured as well, and near zero throughout: Disk reads."
     ]
+
+
+def test_shapes_are_marked_in_counters_of_a_job_of_which_no_step_was_seen(tmp_path):
+    values = ([90] * 20 + [0] * 6) * 8
+    rows = [(BEGAN + at * S, 0, value, 200, "", 1) for at, value in enumerate(values)]
+    csv = {"gpu.csv": (GPU_COLUMNS, rows)}
+    told = {"ended": {"mono_ns": BEGAN + 1000 * S, "exit_code": 0, "signal": None}}
+    run = load([run_directory(tmp_path / "run", gpus=[GPU_OF_MACHINE], csv=csv, told=told)])
+    chart = charts(run)["GPU utilization"]
+    (shape,) = (mark for mark in chart.marks if mark.kind == "shape")
+    assert shape.label == "sawtooth", "not the level, which is that of the whole curve"
+    inside = (chart.x >= shape.start) & (chart.x < shape.end)
+    assert inside.sum() == 6
+    assert (chart.lines[0].y[inside] == 0).all()

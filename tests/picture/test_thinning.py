@@ -36,9 +36,7 @@ def test_a_page_holds_no_more_than_its_room_and_counts_the_rest(lanes, budget):
         for lane, row in zip(timeline.lanes, of, strict=True):
             assert lane.count == len(row) + row.hidden
             assert len(lane) == len(lane.end) == len(lane.name) == len(lane.depth)
-            assert (np.lexsort((-lane.end, lane.start)) == np.arange(len(lane))).all(), (
-                "equal starts: the longest first"
-            )
+            assert (np.lexsort((-lane.end, lane.start)) == np.arange(len(lane))).all(), "of equal ones the longest"
             assert bool(len(lane.covered)) == (len(lane) < len(row)), "the overview is told where slices are left out"
             if len(lane):
                 assert timeline.start <= lane.start[0]

@@ -20,6 +20,7 @@ LINES: Final = 8  # of a chart; of more GPUs three are drawn
 BANDS: Final = 3  # lines of a chart, up to which the least and the most of each point are drawn
 GAP: Final = 3.0  # intervals: over a longer pause between samples no line is drawn (as measure.curve.samples)
 DIGITS: Final = 4  # that a chart can show
+WHOLE: Final = 0.9  # of a chart: a band over so much of it tells no place
 SMALLEST: Final = 100  # decimals: what lies below is 0 on any screen
 
 
@@ -70,12 +71,18 @@ def chart(
         axis="s",
         x=x,
         lines=lines,
-        marks=tuple(mark for mark in marks if mark.end >= x[0] and mark.start <= x[-1]),
+        marks=tuple(mark for mark in marks if _tells(mark, float(x[0]), float(x[-1]))),
         group=zero.group,
         clock=zero.said,
         note=" ".join(filter(None, (note, every))),
         upper=quantity.upper if quantity.upper is not None else max(uppers, default=None),
     )
+
+
+def _tells(mark: Mark, low: float, high: float) -> bool:
+    """Say whether a mark is on a chart, and not a shape of all that there is on it."""
+    whole = mark.kind == "shape" and mark.end - mark.start >= WHOLE * (high - low)
+    return mark.end >= low and mark.start <= high and not whole
 
 
 def points_for(lines: int) -> int:
