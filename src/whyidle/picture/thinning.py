@@ -82,7 +82,7 @@ def chosen(row: Row, room: int, low: int, high: int) -> Index:
     if row.kind == "idle":
         return every[np.sort(_longest(length, room))]
     parts = max(min(SPREAD, room // 4), 1)
-    part = ((row.start[every] - low) * parts // max(high - low, 1)).clip(0, parts - 1)
+    part = ((row.start[every] - low) / max(high - low, 1) * parts).astype(np.int64).clip(0, parts - 1)
     order = np.lexsort((-length, part))
     begins = np.searchsorted(part[order], np.arange(parts))
     place = np.empty(len(every), np.int64)
