@@ -58,6 +58,7 @@ class Pen {
   private step = FULL;
   private stack: Float64Array; // px that each tone covers of it
   private stacks: boolean;
+  private piles: number[][] = []; // by tone and strength: x, y and height of each bar
   private names: (() => void)[] = []; // written over all rectangles
 
   constructor(
@@ -94,6 +95,7 @@ class Pen {
     }
     this.flush();
     this.put(-1, -1, "");
+    this.drawPiles();
     for (const write of this.names) write();
   }
 
@@ -123,19 +125,26 @@ class Pen {
     this.covered = this.weight = 0;
   }
 
-  /** Draw what a pixel's slices cover as a bar as high as their share of it: many short gaps look like what they cost. */
+  /** Stack what a pixel's slices cover as a bar as high as their share of it: many short gaps look like what they cost. */
   private pile(x: number): void {
-    this.put(-1, -1, "");
     const { top, height } = this.placed;
     const whole = Math.max(1 / this.covered, height); // px that all of it is worth: a single gap is seen, too
     let bottom = top + height;
     for (let tone = 0; tone < this.stack.length; tone++) {
       if (!this.stack[tone]) continue;
       const high = Math.min(this.stack[tone] * whole, bottom - top);
-      this.ctx.fillStyle = this.scene.colors.tones[tone].fill[this.step];
-      this.ctx.fillRect(x, (bottom -= high), 1, high);
+      bottom -= high;
+      (this.piles[tone * (FULL + 1) + this.step] ??= []).push(x, bottom, high);
       this.stack[tone] = 0;
     }
+  }
+
+  /** Draw the stacks, a colour at a time: to change colours costs more than to draw. */
+  private drawPiles(): void {
+    this.piles.forEach((bars, at) => {
+      this.ctx.fillStyle = this.scene.colors.tones[Math.floor(at / (FULL + 1))].fill[at % (FULL + 1)];
+      for (let i = 0; i < bars.length; i += 3) this.ctx.fillRect(bars[i], bars[i + 1], 1, bars[i + 2]);
+    });
   }
 
   private wide(from: number, to: number, room: number, i: number, number: number): void {
