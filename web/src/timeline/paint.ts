@@ -178,7 +178,7 @@ class Pen {
     const { timeline, colors, said } = this.scene;
     const { kind } = row.lane;
     const lines = written(this.ctx, said(kind, timeline.names[row.name[i]]), width - 8, kind, height);
-    this.ctx.fillStyle = kind === "step" || kind === "thread" ? colors.text : ink;
+    this.ctx.fillStyle = ink === colors.soft || (kind !== "step" && kind !== "thread") ? ink : colors.text;
     lines.forEach((line, at) =>
       this.ctx.fillText(line, x + 4, top + height / 2 + 0.5 + (at - (lines.length - 1) / 2) * 13));
   }
@@ -235,6 +235,13 @@ function written(ctx: CanvasRenderingContext2D, name: string, width: number, kin
     const lines = [text.slice(0, at), text.slice(at + 1)];
     if (at > 0 && lines.every((line) => wide(ctx, line) <= width)) return lines;
   }
+  const core = coreOf(text);
+  if (core !== text) return written(ctx, core, width, kind, height);
   const letters = Math.floor(((width - 6) / whole) * text.length);
   return letters >= (kind === "idle" ? 9 : 5) ? [`${text.slice(0, letters).trimEnd()}…`] : [];
+}
+
+/** Return what tells a name from its neighbours: "forward" of "nn/module.py(12): forward", "add" of "aten::add". */
+function coreOf(name: string): string {
+  return name.replace(/^.*\.py\(\d+\): (?=.)/, "").replace(/^(?:void )?(?:\w+::)+(?=\w)/, "").replace(/^void (?=.)/, "");
 }
