@@ -30,7 +30,7 @@ _LEADING = re.compile(r"^(\d+)([.)])(?=\s|$)|^([#+\-=])")  # a list, a heading o
 
 def prose(text: str) -> str:
     """Return text to stand in a paragraph, a list or a cell of a table; what stands in pairs of backticks is code."""
-    parts = clean(text).split("`")
+    parts = clean(text).strip().split("`")
     if len(parts) % 2 == 0:  # one is left over
         return _plain("`".join(parts))
     return "".join(code(part, cell=True) if number % 2 else _plain(part) for number, part in enumerate(parts))

@@ -146,7 +146,8 @@ def _row(number: int, finding: Finding, report: Report) -> tuple[str, ...]:
         said = "" if where is None else code(_end(spot(where)), cell=True)
     else:
         labelled = dict(_labelled(rest))
-        said = prose((labelled.get("worth") or labelled.get("lost", "")).partition("   change  ")[0])
+        said = _told((labelled.get("worth") or labelled.get("lost", "")).partition("   change  ")[0])
+        said += " lost" if said and "worth" not in labelled else ""
     change = "" if told is None else f"{_told(told.title)} ({EFFORT[told.effort]})"
     return str(number), f"{code(finding.rule, cell=True)} {_told(what)}", said, change
 
@@ -223,11 +224,11 @@ def _notes(report: Report) -> Iterator[str]:
             if label == "warning":
                 told.append(text)
             elif label in _NOTES and text:
-                said.append(f"- {label}: {_told(text)}")
+                said.append(f"**{label}**: {_told(text)}")
     else:
         told += warnings(report)
     if said:
-        yield "\n".join(said)
+        yield "<br>".join(said)
     if told:
         rows = [f"> - {_told(text)}" for text in told[:WARNINGS]]
         rows += [f"> - and {len(told) - WARNINGS:,} more"] if len(told) > WARNINGS else []
