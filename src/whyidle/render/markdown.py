@@ -68,8 +68,8 @@ def _blocks(report: Report, look: Look) -> Iterator[str]:
     answer, *more = re.split(r"(?<=[.!?]) (?=[A-Z])", clean(report.summary.verdict), maxsplit=1)
     yield f"### {_told(answer)}"
     yield from (prose(shorten(text, 2 * LONG)) for text in more)
-    if facts := _facts(report):
-        yield prose(" · ".join(facts))
+    if about := facts(report):
+        yield prose(" · ".join(about))
     yield from _asked(report)
     if report.judged and not report.healthy:
         yield from _where_time_goes(report.summary)
@@ -82,19 +82,19 @@ def _blocks(report: Report, look: Look) -> Iterator[str]:
     yield f"<sub>whyidle {__version__} · `whyidle explain RULE`: why it costs time, and when to ignore it</sub>"
 
 
-def _facts(report: Report) -> list[str]:
+def facts(report: Report) -> list[str]:
     """Return what was judged, in short."""
     run, summary, source = report.run, report.summary, report.summary.source
     if source is not None:
         return [plural(source.files, "file"), plural(source.lines, "line")]
-    facts = [gpu_name(gpu.name) if gpu.count == 1 else f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in run.gpus]
+    found = [gpu_name(gpu.name) if gpu.count == 1 else f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in run.gpus]
     ranks = len({file.rank for file in run.evidence} - {None})
     if ranks and run.world_size and run.world_size > ranks:
-        facts.append(f"{ranks:,} of {plural(run.world_size, 'rank')}")
+        found.append(f"{ranks:,} of {plural(run.world_size, 'rank')}")
     elif ranks:
-        facts.append(plural(ranks, "rank"))
-    facts += [plural(summary.steps, "step")] if summary.steps else []
-    return facts + ([f"{duration(summary.step_time_s)}/step"] if summary.step_time_s is not None else [])
+        found.append(plural(ranks, "rank"))
+    found += [plural(summary.steps, "step")] if summary.steps else []
+    return found + ([f"{duration(summary.step_time_s)}/step"] if summary.step_time_s is not None else [])
 
 
 def _where_time_goes(summary: Summary) -> Iterator[str]:
@@ -138,18 +138,23 @@ def _ranked(report: Report) -> Iterator[str]:
 
 
 def _row(number: int, finding: Finding, report: Report) -> tuple[str, ...]:
-    first, *rest = compact(number, _brief(finding), report, _ENDLESS)
-    what = first.plain.partition(clean(finding.rule))[2].strip()
+    what, worth = in_short(number, finding, report)
     told = priced(finding, report.prediction) or next(iter(finding.fixes), None)
     if report.summary.source is not None:
         where = in_source(finding)
         said = "" if where is None else code(_end(spot(where)), cell=True)
     else:
-        labelled = dict(_labelled(rest))
-        said = _told((labelled.get("worth") or labelled.get("lost", "")).partition("   change  ")[0])
-        said += " lost" if said and "worth" not in labelled else ""
+        said = _told(worth)
     change = "" if told is None else f"{_told(told.title)} ({EFFORT[told.effort]})"
     return str(number), f"{code(finding.rule, cell=True)} {_told(what)}", said, change
+
+
+def in_short(number: int, finding: Finding, report: Report) -> tuple[str, str]:
+    """Return what is wrong, and what its fix is worth or what is lost; the latter may be empty."""
+    first, *rest = compact(number, _brief(finding), report, _ENDLESS)
+    what = first.plain.partition(clean(finding.rule))[2].strip()
+    said = {label: text.partition("   change  ")[0] for label, text in _labelled(rest)}
+    return what, said.get("worth") or (f"{said['lost']} lost" if "lost" in said else "")
 
 
 def _in_full(number: int, finding: Finding, report: Report) -> Iterator[str]:
