@@ -35,6 +35,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append(tag)
         self.attributes |= {name for name, _ in attrs}
+        if tag in {"br", "pre", "td", "th", "title"}:
+            self.text += " "
         if tag != "br":
             self.open.append(tag)
 
