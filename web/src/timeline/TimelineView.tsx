@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { Drawn, Timeline } from "../data";
-import { about, idleShare, legend, type About } from "./about";
+import { about, aboutLeftOut, idleShare, legend, type About } from "./about";
 import { gestures } from "./gestures";
 import { actOf, type Act } from "./keys";
 import type { Layout } from "./layout";
@@ -63,7 +63,9 @@ export function TimelineView({ drawn, timeline, onStage, onSpan, onAct }: Props)
         made.redraw();
       }
       made.canvas.style.cursor = at ? "pointer" : "";
-      setTip(at && { x, y, about: about(drawn, timeline, at.row, at.at) });
+      const few = at ? null : made.leftOut(x, y);
+      const said = at ? about(drawn, timeline, at.row, at.at) : few && aboutLeftOut(few.lane, few.share);
+      setTip(said && { x, y, about: said });
     };
     const off = gestures(made, {
       hover: (x, y) => hover(made.hit(x, y), x, y),

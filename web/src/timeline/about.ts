@@ -1,5 +1,5 @@
 // What can be said of one slice, and of what is in view.
-import type { Drawn, Timeline } from "../data";
+import type { Drawn, Lane, Timeline } from "../data";
 import { numberOf } from "./align";
 import { labelOf, meaningOf, saidOf, slugOf } from "./causes";
 import { above, taken, type Row } from "./rows";
@@ -22,6 +22,12 @@ export function about(drawn: Drawn, timeline: Timeline, row: Row, at: number): A
   if (step) facts.push(`${step.name}, ${percent((end - start) / step.length)} of it`);
   const meaning = row.lane.kind === "idle" ? meaningOf(drawn, name) : "";
   return { name: saidOf(drawn, row.lane.kind, name), length: duration(end - start), facts, meaning };
+}
+
+/** Say what stands where the slices of a lane are left out. */
+export function aboutLeftOut(lane: Lane, share: number): About {
+  const facts = [lane.title, `with all slices ${percent(share)} of this time is covered`];
+  return { name: "Slices too short to be kept", length: "", facts, meaning: "" };
 }
 
 function stepOf(timeline: Timeline, time: number): { name: string; length: number } | null {

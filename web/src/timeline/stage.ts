@@ -146,6 +146,17 @@ export class Stage {
     return at < 0 ? null : { row: placed.row, at };
   }
 
+  /** The lane under a point that has slices left out there, and the share of time that all of them cover; else null. */
+  leftOut(x: number, y: number): { lane: Lane; share: number } | null {
+    const strip = this.plan.strips.find(({ top, rows, lane }) =>
+      lane.covered.length > 0 && y >= top && y < top + (rows[0]?.height ?? 15));
+    if (!strip || x < this.left) return null;
+    const { covered } = strip.lane;
+    const part = (this.whole.end - this.whole.start) / covered.length;
+    const share = (covered[Math.floor((this.time(x) - this.whole.start) / part)] ?? 0) / 255;
+    return share > 0 ? { lane: strip.lane, share } : null;
+  }
+
   redraw(): void {
     this.waiting ||= requestAnimationFrame(() => {
       this.waiting = 0;
