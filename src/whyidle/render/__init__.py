@@ -49,7 +49,7 @@ def render(
 
     Args:
         report: what was judged.
-        format: "terminal", "json", "sarif", "github", "gitlab" or "junit".
+        format: "terminal", "html", "markdown", "json", "sarif", "github", "gitlab" or "junit".
         width: columns of a terminal, 60 to 120 are used.
         color: whether to use terminal colors.
         unicode: False writes ASCII only.

@@ -88,7 +88,7 @@ def facts(report: Report) -> list[str]:
     if source is not None:
         return [plural(source.files, "file"), plural(source.lines, "line")]
     found = [gpu_name(gpu.name) if gpu.count == 1 else f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in run.gpus]
-    ranks = len({file.rank for file in run.evidence} - {None})
+    ranks = 0 if run.only_curves else len({file.rank for file in run.evidence} - {None}) or min(len(run.evidence), 1)
     if ranks and run.world_size and run.world_size > ranks:
         found.append(f"{ranks:,} of {plural(run.world_size, 'rank')}")
     elif ranks:
