@@ -59,13 +59,14 @@ def keep(picture: bytes, name: str) -> None:
 def ship(desk: Desk, pages: Path) -> None:
     """Write the pictures of the README."""
     SHIPPED.mkdir(exist_ok=True)
-    report = written(pages / "demo.html", "diagnose", DEMO / "before.json.gz")
+    os.chdir(DEMO)  # files are called as they are named, and nobody's folders are to be seen
+    report = written(pages / "demo.html", "diagnose", "before.json.gz")
     for theme in THEMES:
         page = desk.open(report, theme=theme)
         keep(page.screenshot(), f"report-{theme}.png")
     page = desk.open(report)
     keep(page.locator("#timeline").screenshot(), "timeline.png")
-    compared = written(pages / "compared.html", "compare", DEMO / "before.json.gz", DEMO / "after.json.gz")
+    compared = written(pages / "compared.html", "compare", "before.json.gz", "after.json.gz")
     keep(desk.open(compared).screenshot(), "compare.png")
 
 

@@ -39,5 +39,6 @@ def faults(page: Page) -> list[str]:
 def test_no_grave_fault(open_page: OpenPage, name: str, theme: str) -> None:
     page = open_page(html_of(name), theme=theme, lawless=True)
     assert faults(page) == []
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert faults(page) == []
+    if theme == "light":  # a phone has the same colours, and another order
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert faults(page) == []

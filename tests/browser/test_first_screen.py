@@ -6,10 +6,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.pages import made
+from tests.browser.pages import EVERY, made
+from tests.browser.pages import page as html_of
 
 if TYPE_CHECKING:
     from tests.browser.chromium import OpenPage
+
+# Boxes of the first screen whose text runs out of them, and so over what follows.
+SPILLING = """() => [...document.querySelectorAll("#verdict, #verdict *")].filter((box) =>
+    box instanceof HTMLElement && box.clientHeight > 0 && getComputedStyle(box).overflow === "visible" &&
+    (box.scrollHeight > box.clientHeight + 8 || box.scrollWidth > box.clientWidth + 8)
+).map((box) => box.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_text_runs_over_another(open_page: OpenPage, name: str) -> None:
+    page = open_page(html_of(name))
+    for width in (1280, 768, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate(SPILLING) == [], width
 
 
 @pytest.mark.parametrize("width", [1280, 390])
