@@ -197,4 +197,11 @@ def distribution(sides: Mapping[str, Floats64]) -> Iterator[Chart]:
     beyond = int(np.count_nonzero(every > high))
     note = f"The last bar holds {beyond:,} steps that took longer, up to {span(float(every.max()))}." if beyond else ""
     unit = "% of steps" if len(known) > 1 else "steps"
-    yield Chart("How long steps take", unit, "step_time_s", (edges[:-1] + edges[1:]) / 2, tuple(lines), note=note)
+    middle = (edges[:-1] + edges[1:]) / 2
+    yield Chart("How long steps take", unit, "step_time_s", middle, tuple(lines), _medians(known), note=note)
+
+
+def _medians(sides: Mapping[str, Floats64]) -> tuple[Mark, ...]:
+    """Return the median of each as a moment; who has but one distribution needs no name for it."""
+    every = {f"median {label}" if len(sides) > 1 else "median": float(np.median(x)) for label, x in sides.items()}
+    return tuple(Mark("event", label, at, at) for label, at in every.items())

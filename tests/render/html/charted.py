@@ -52,7 +52,7 @@ def spread() -> Chart:
     x = np.arange(0.1, 0.2, 0.002)
     before = np.round(300 * np.exp(-(((x - 0.165) / 0.009) ** 2)))
     after = np.round(320 * np.exp(-(((x - 0.121) / 0.006) ** 2)))
-    marks = (Mark("event", "median 121 ms", 0.121, 0.121), Mark("event", "median 165 ms", 0.165, 0.165))
+    marks = (Mark("event", "median after", 0.121, 0.121), Mark("event", "median before", 0.165, 0.165))
     return Chart("Step times", "steps", "step_time_s", x, (Line("before", before), Line("after", after)), marks)
 
 

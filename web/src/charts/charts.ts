@@ -31,8 +31,8 @@ export function charts(drawn: Drawn): void {
     const [figure] = waiting;
     if (!figure) return;
     waiting.delete(figure);
-    plots.set(figure, plot(figure, all[Number(figure.dataset.chart)], groupOf(figure), drawn));
     setTimeout(next); // one at a time: a reader may scroll between two
+    plots.set(figure, plot(figure, all[Number(figure.dataset.chart)], groupOf(figure), drawn));
   };
   const watcher = new IntersectionObserver(
     (entries) => {

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from markupsafe import Markup
 
-from whyidle.model.picture import Chart, Line, Mark
+from whyidle.model.picture import Chart, Line
 from whyidle.render.html.plot import MUTED, TALL, WIDE, drawn, is_labeled, mean, path, placed, roles
 from whyidle.render.html.scales import Scale, across, along, bin_width, started, time_label, upward
 from whyidle.render.html.section import filled
@@ -23,7 +23,7 @@ TOP: Final = 8  # pixels above the largest number of the y axis
 STRIP: Final = 16  # pixels for the names of marks
 RECURRING: Final = ("checkpoint", "evaluation")  # kinds of marks that the legend of a small figure names
 FEW: Final = 12  # moments that recur: more are short lines at the top, so that they do not hide the chart
-LISTED: Final = 40  # marks that the table below a figure names
+LISTED: Final = 12  # marks of one name that the table below a figure tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,13 @@ class Numbers:
 
 
 def figure(
-    chart: Chart, index: int, *, span: Scale | None = None, tall: bool = False, above: Collection[str] = ()
+    chart: Chart,
+    index: int,
+    *,
+    span: Scale | None = None,
+    tall: bool = False,
+    above: Collection[str] = (),
+    listed: bool = True,
 ) -> Markup:
     """Return a chart as an element of the page.
 
@@ -53,6 +59,7 @@ def figure(
         span: what its x axis shows; None for all of it. Charts of a group share one: `spans`.
         tall: it stands alone in its row.
         above: what is said once above several figures, so that this one does not say it again.
+        listed: name its marks below its numbers; not where another figure does.
     """
     x = span or across(chart)
     y, levels = upward(chart)
@@ -80,7 +87,7 @@ def figure(
         said=said(chart, rows),
         head=head,
         rows=rows,
-        named=[clean(mark.label) + _where(mark, chart) for mark in chart.marks if mark.kind != "step"][:LISTED],
+        named=_named(chart) if listed else [],
         box=f"0 0 {WIDE} {TALL}",
     )
 
@@ -193,17 +200,25 @@ def _spread(chart: Chart, line: Line) -> Numbers:
     return Numbers(label, (f"{np.nansum(line.y):,.0f}", *(duration(float(end)) for end in ends)))
 
 
-def _where(mark: Mark, chart: Chart) -> str:
-    """Return where a mark begins and ends; the name of one in a distribution tells that itself."""
-    if chart.axis == "step_time_s":
-        return ""
-    start, end = _at(mark.start, chart), _at(mark.end, chart)
-    return f": {start}" if start == end else f": {start} to {end}"
+def _named(chart: Chart) -> list[str]:
+    """Return where marks are, a line for each name."""
+    found: dict[str, list[str]] = {}
+    for mark in chart.marks:
+        if mark.kind != "step":
+            start, end = _at(mark.start, chart), _at(mark.end, chart)
+            found.setdefault(clean(mark.label), []).append(start if start == end else f"{start} to {end}")
+    more = {label: len(places) - LISTED for label, places in found.items()}
+    return [
+        f"{label}: {', '.join(places[:LISTED])}{f', and {more[label]:,} more' if more[label] > 0 else ''}"
+        for label, places in found.items()
+    ]
 
 
 def _at(value: float, chart: Chart) -> str:
     if chart.axis == "step":
         return f"{value:,.0f}"
+    if chart.axis == "step_time_s":
+        return duration(value)
     start = started(chart.clock)
     if start is not None:
         return f"{start + timedelta(seconds=value):%H:%M:%S}"

@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from whyidle.model.finding import Report
-from whyidle.model.picture import Chart
+from whyidle.model.picture import Chart, Mark
 from whyidle.render.html.figures import above, figure, said_once, spans
 from whyidle.render.html.section import Section, filled
 
@@ -42,8 +42,12 @@ def _families(charts: list[tuple[int, Chart]], once: tuple[str, ...]) -> Iterato
     shared = spans(chart for _, chart in charts)
     tall = len(charts) == 1
     of = [next(name for name, said in FAMILIES if said.search(chart.title)) for _, chart in charts]
+    told: set[tuple[Mark, ...]] = set()
     for family, _ in FAMILIES:
-        mine = (pair for pair, found in zip(charts, of, strict=True) if found == family)
-        figures = [figure(chart, index, span=shared.get(chart.group), tall=tall, above=once) for index, chart in mine]
+        figures = []
+        for index, chart in (pair for pair, found in zip(charts, of, strict=True) if found == family):
+            span, listed = shared.get(chart.group), chart.marks not in told
+            figures.append(figure(chart, index, span=span, tall=tall, above=once, listed=listed))
+            told.add(chart.marks)
         if figures:
             yield family, figures
