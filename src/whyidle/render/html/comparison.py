@@ -21,7 +21,7 @@ from whyidle.render.comparison import (
 )
 from whyidle.render.html.drawn import Scale, Whisker, around, whisker
 from whyidle.render.html.figures import figure
-from whyidle.render.html.rows import Item, TableRow
+from whyidle.render.html.rows import Item, Jump, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.sides import Sides, sides
 from whyidle.render.html.verb_page import verb_page
@@ -34,6 +34,7 @@ TONES: Final[dict[Verdict, str]] = {
     "cannot judge": "unknown",
 }
 WEIGHTS: Final = {"blocks": "refuses a verdict", "doubts": "casts doubt", "noted": "noted"}
+EDGE: Final = 3.0  # percent of an axis: a number that stands nearer to its end has no room
 MOST_CHANGES: Final = 30  # operators and kernels
 
 
@@ -141,7 +142,7 @@ def _effect(found: Comparison) -> _Effect | None:
         return None
     blind = None if smallest is None else (1 - smallest, 1 + smallest)
     scale: Scale = around([1.0, ratio.low, ratio.likely, ratio.high, *(blind or ())])
-    ticks = tuple((scale.at(value), f"{value:.4g}x") for value in scale.ticks())
+    ticks = tuple((scale.at(value), f"{value:.4g}x") for value in scale.ticks() if EDGE < scale.at(value) < 100 - EDGE)
     places = None if blind is None else (scale.at(blind[0]), scale.at(blind[1]))
     return _Effect(whisker(ratio, scale), scale.at(1.0), places, ticks)
 
@@ -160,7 +161,7 @@ def _time(found: Comparison) -> Section | None:
     shown: Sides | None = sides(found)
     if shown is None:
         return None
-    return Section("time", shown.title, filled("comparison_time", sides=shown))
+    return Section("time", shown.title, filled("comparison_time", sides=shown), short="Time")
 
 
 def _numbers(found: Comparison) -> Section | None:
@@ -224,12 +225,25 @@ def _findings(found: Comparison) -> Section | None:
         ("new", [has[rule] for rule in has if rule not in had]),
         ("left", [has[rule] for rule in has if rule in had]),
     )
+    drawn = list(_both(found))
     lines = [
-        TableRow((clean(one.rule), _lost(had.get(one.rule)), _lost(has.get(one.rule)), one.message), mark=head)
+        TableRow(
+            (clean(one.rule), _lost(had.get(one.rule)), _lost(has.get(one.rule)), one.message),
+            mark=head,
+            jump=_jump(one, drawn, 0 if head == "gone" else 1),
+        )
         for head, findings in groups
         for one in findings
     ]
     return Section("findings", "Findings", filled("comparison_findings", rows=lines))
+
+
+def _jump(finding: Finding, drawn: list[Timeline], side: int) -> Jump | None:
+    """Return where a finding shows in the timeline of its side; None where that is not drawn."""
+    for place in finding.locations if drawn else ():
+        if place.start_s is not None and place.end_s is not None and place.rank in (None, drawn[side].rank):
+            return Jump(side, round(place.start_s * 1e9), round(place.end_s * 1e9))
+    return None
 
 
 def _lost(finding: Finding | None) -> str:
@@ -283,7 +297,8 @@ def _margin(learned: Learning) -> _Effect | None:
         return None
     between = learned.difference
     scale = around([-learned.margin, learned.margin, between.low, between.high])
-    ticks = tuple((scale.at(value), f"{value:+.2g}" if value else "0") for value in scale.ticks())
+    inner = [value for value in scale.ticks() if EDGE < scale.at(value) < 100 - EDGE]
+    ticks = tuple((scale.at(value), f"{value:+.2g}" if value else "0") for value in inner)
     places = scale.at(-learned.margin), scale.at(learned.margin)
     return _Effect(whisker(between, scale), scale.at(0.0), places, ticks)
 

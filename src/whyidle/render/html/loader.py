@@ -78,7 +78,9 @@ def _paces(tried: Tried) -> Section | None:
         for one in rows(tried)
     ]
     line = None if needed is None else scale.at(needed)
-    return Section("workers", "By workers", filled("loader_workers", rows=told, line=line, needed=needed))
+    return Section(
+        "workers", "By workers", filled("loader_workers", rows=told, line=line, needed=needed), short="Workers"
+    )
 
 
 def _prefetch(prefetch: str) -> str:
@@ -108,7 +110,7 @@ def _steps(tried: Tried) -> Section | None:
         BarRow(name, _solid(value, scale), duration(value), name == "with these settings", note)
         for name, value, note in known
     ]
-    return Section("training", "A step of the training", filled("loader_training", rows=told))
+    return Section("training", "A step of the training", filled("loader_training", rows=told), short="Training")
 
 
 def _storage(tried: Tried) -> Section | None:

@@ -21,6 +21,15 @@ class BarRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Jump:
+    """A stretch of a timeline, ns as it counts."""
+
+    timeline: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class TableRow:
     """A line of a table; the last cell may span several columns."""
 
@@ -28,6 +37,7 @@ class TableRow:
     chosen: bool = False
     mark: str = ""
     spans: int = 1
+    jump: Jump | None = None  # where its first cell leads
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def _split(sweep: Sweep) -> tuple[str, str]:
     """Return what to take, and why."""
     said = answer(sweep)
     if sweep.recommended is None:
-        return f"No recommendation. {said}" if sweep.cells else said, ""
+        return said, ""
     if said.startswith("Cannot tell"):
         return f"Take {named(sweep.recommended)}, though nothing tells it from others.", said
     return f"Take {named(sweep.recommended)}.", clean(sweep.why)
