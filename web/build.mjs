@@ -27,11 +27,10 @@ const made = await build({
 /** The text that each library's licence asks to be kept, of all that went into the bundle. */
 function licences() {
   const inputs = Object.keys(made.metafile.inputs);
-  const found = inputs.map((input) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1]);
-  const names = [...new Set(found.filter(Boolean))].sort();
-  return names.map((name) => {
-    const { version, license } = JSON.parse(readFileSync(`node_modules/${name}/package.json`, "utf8"));
-    const text = readFileSync(`node_modules/${name}/LICENSE`, "utf8").trim();
+  const folders = inputs.map((input) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(input)?.[0]);
+  return [...new Set(folders.filter(Boolean))].sort().map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"));
+    const text = readFileSync(`${folder}/LICENSE`, "utf8").trim();
     return `${name} ${version} (${license})\n\n${text}\n`;
   }).join("\n" + "-".repeat(72) + "\n\n");
 }

@@ -283,3 +283,62 @@ def test_frames_are_counted_and_each_draws_few_rectangles(open_page: OpenPage) -
     rows = 1 + 1 + 2 + 3 * 4
     # Each pixel of a row once; of idle time, once for each of its causes at most.
     assert page.evaluate("rectangles") < (rows + 15) * 1280
+
+
+def touch(page: Page, *paths: list[tuple[float, float]]) -> None:
+    """Move fingers, each along its path, and lift them."""
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+    for at, points in enumerate(zip(*paths, strict=True)):
+        fingers = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(points)]
+        session.send("Input.dispatchTouchEvent", {"type": "touchMove" if at else "touchStart", "touchPoints": fingers})
+        page.wait_for_timeout(20)
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_swipe_up_is_the_pages_and_a_pinch_the_timelines(open_page: OpenPage, small: Picture) -> None:
+    page = open_page(html(small), 390)
+    page.set_viewport_size({"width": 390, "height": 400})
+    page.evaluate("scrollTo(0, 0)")
+    box = stage(page).bounding_box()
+    x, y = box["x"] + 170, min(box["y"] + 60, 380)
+    touch(page, [(x, y - 8 * step) for step in range(12)])
+    until(page, "scrollY > 20")
+    assert page.evaluate("location.hash") == ""
+    y = stage(page).bounding_box()["y"] + 60
+    touch(page, [(x - 20 - 8 * step, y) for step in range(10)], [(x + 20 + 8 * step, y) for step in range(10)])
+    _, start, end = place(page)
+    assert end - start < 5 * STEP
+
+
+def test_hostile_names_are_names(open_page: OpenPage) -> None:
+    names = (
+        '</script><img src=x onerror="document.title=1">',
+        "x" * 10_000,
+        "\u202eשלב\u2066",
+        "\x00\n\x1b[31m",
+    )
+    picture = crowded(600, steps=10)
+    timeline = picture.timelines[0]
+    lanes = tuple(
+        replace(lane, title=names[0] + "y" * 300) if lane.kind == "stream" else lane for lane in timeline.lanes
+    )
+    first = timeline.names.index("void kernel_0<float, 0>(float*, int)")
+    hostile = (*timeline.names[:first], *(names * 10), *timeline.names[first + 40 :])
+    page = open_page(
+        html(Picture((replace(timeline, title=names[2], names=hostile, lanes=lanes, note=names[0]),))), 390
+    )
+    assert page.title() == "A crowded page"
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    stage(page).focus()
+    press(page, "ArrowDown", "ArrowDown", "ArrowDown", "]", "]", "]", "]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_slices_there_is_no_timeline(open_page: OpenPage, small: Picture) -> None:
+    empty = replace(small.timelines[0], lanes=(), names=())
+    page = open_page(html(Picture((empty,))))
+    assert stage(page).is_visible()
+    page = open_page(html(Picture()))
+    assert page.get_by_text("without scripts").is_visible()

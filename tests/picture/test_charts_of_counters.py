@@ -8,12 +8,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.recorded import BEGAN, GPU_OF_MACHINE, Process, run_directory
 from tests.sampled import WALL, S, curve, gpu, trainer
 from whyidle.judge import judge, measured_of
 from whyidle.model.evidence import Node, Run, Series
+from whyidle.model.finding import PHASES
 from whyidle.picture import picture_of
 from whyidle.picture.clock import Zero
 from whyidle.picture.plot import Counter, Quantity, chart, rounded
+from whyidle.read import load
 
 ZERO = Zero(0, "start", "run")
 POWER = Quantity("Power", "W")
@@ -126,3 +129,61 @@ def test_counters_of_a_machine_are_told_per_second_and_of_all_its_cpus():
 def test_what_never_happened_is_no_chart_but_an_idle_gpu_is():
     run = Run(curves=(curve(gpu([0] * 30), gpu([0] * 30, name="pcie_rx_bytes_per_s")),))
     assert set(charts(run)) == {"GPU utilization"}
+
+
+GPU_COLUMNS = ("time_ns", "gpu", "utilization_percent", "power_w", "pcie_rx_kb_s", "processes_of_job")
+HOST_COLUMNS = ("time_ns", "cpu_busy_s", "disk_read_bytes")
+
+
+def watched(tmp_path):
+    """Return a job of ten seconds on the second of two GPUs of a machine, sampled every second, with a checkpoint."""
+    job = Process()
+    job.train(40)
+    job.save(500)
+    job.train(60)
+    times = [BEGAN + at * S for at in range(11)]
+    gpus = [(time, gpu, 80 * gpu, 200, "" if at % 2 else 3e6, gpu) for at, time in enumerate(times) for gpu in (0, 1)]
+    host = [(time, 2.0 * at, 1000 * at) for at, time in enumerate(times)]
+    csv = {"gpu.csv": (GPU_COLUMNS, gpus), "host.csv": (HOST_COLUMNS, host)}
+    gpu_facts = [GPU_OF_MACHINE, GPU_OF_MACHINE | {"index": 1, "uuid": "GPU-1"}]
+    return load([run_directory(tmp_path / "run", job, gpus=gpu_facts, csv=csv)])
+
+
+def test_of_a_watched_job_its_own_gpus_are_drawn_on_the_clock_of_its_timeline(tmp_path):
+    run = watched(tmp_path)
+    measured = measured_of(run)
+    picture = picture_of(run, measured, judge(run, predict=False, measured=measured))
+    found = {one.title: one for one in picture.charts}
+    utilization = found["GPU utilization"]
+    assert [line.label for line in utilization.lines] == ["GPU 1"]
+    assert utilization.x[0] == 3, "the run began three seconds before its first sample"
+    assert found["Power"].upper == 400
+    assert found["PCIe to the GPU"].lines[0].y[0] == 3000
+    assert np.nanmax(found["Host CPU busy"].lines[0].y) == 25, "two of eight CPUs"
+    (save,) = (mark for mark in utilization.marks if mark.kind == "checkpoint")
+    (timeline,) = picture.timelines
+    thread = timeline.lanes[1]
+    (where,) = np.flatnonzero(thread.name == PHASES.index("save"))
+    assert (save.start, save.end) == (thread.start[where] / 1e9, thread.end[where] / 1e9)
+
+
+def test_what_is_near_zero_is_named_and_not_drawn(tmp_path):
+    found = charts(watched(tmp_path))
+    assert "Disk reads" not in found
+    assert [one.note for one in found.values() if "near zero" in one.note] == [
+        "Measured as well, and near zero throughout: Disk reads."
+    ]
+
+
+def test_shapes_are_marked_in_counters_of_a_job_of_which_no_step_was_seen(tmp_path):
+    values = ([90] * 20 + [0] * 6) * 8
+    rows = [(BEGAN + at * S, 0, value, 200, "", 1) for at, value in enumerate(values)]
+    csv = {"gpu.csv": (GPU_COLUMNS, rows)}
+    told = {"ended": {"mono_ns": BEGAN + 1000 * S, "exit_code": 0, "signal": None}}
+    run = load([run_directory(tmp_path / "run", gpus=[GPU_OF_MACHINE], csv=csv, told=told)])
+    chart = charts(run)["GPU utilization"]
+    (shape,) = (mark for mark in chart.marks if mark.kind == "shape")
+    assert shape.label == "sawtooth", "not the level, which is that of the whole curve"
+    inside = (chart.x >= shape.start) & (chart.x < shape.end)
+    assert inside.sum() == 6
+    assert (chart.lines[0].y[inside] == 0).all()

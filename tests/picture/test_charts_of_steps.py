@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from tests.recorded import Process, run_directory
 from tests.sampled import trainer
 from whyidle.compare import compare
 from whyidle.judge import judge, measured_of
-from whyidle.model.evidence import Run
+from whyidle.model.evidence import Run, Series
 from whyidle.model.finding import PHASES
 from whyidle.picture import picture_of
 from whyidle.picture.steps import by_step, distribution
@@ -81,6 +82,13 @@ def test_printed_steps_are_drawn_by_their_numbers():
     chart = found["Step time, as printed"]
     assert chart.x.tolist() == list(range(1, 41))
     assert [line.y[0] for line in chart.lines] == [500, 100]
+
+
+def test_a_checkpoint_that_was_printed_is_marked_at_the_step_before_it():
+    log = trainer([0.5] * 40)
+    saves = Series("checkpoint", "", log.series[0].time[[9, 29]] + 1, np.ones(2))
+    found = drawn(Run(curves=(replace(log, series=(*log.series, saves)),)))[0].charts[0]
+    assert [(mark.kind, mark.start) for mark in found.marks] == [("checkpoint", 10), ("checkpoint", 30)]
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=20, max_size=400))

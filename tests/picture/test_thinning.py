@@ -36,7 +36,7 @@ def test_a_page_holds_no_more_than_its_room_and_counts_the_rest(lanes, budget):
         for lane, row in zip(timeline.lanes, of, strict=True):
             assert lane.count == len(row) + row.hidden
             assert len(lane) == len(lane.end) == len(lane.name) == len(lane.depth)
-            assert (np.diff(lane.start) >= 0).all()
+            assert (np.lexsort((-lane.end, lane.start)) == np.arange(len(lane))).all(), "of equal ones the longest"
             assert bool(len(lane.covered)) == (len(lane) < len(row)), "the overview is told where slices are left out"
             if len(lane):
                 assert timeline.start <= lane.start[0]
@@ -134,3 +134,18 @@ def test_ten_thousand_steps_do_not_take_a_page_for_their_names():
     many = np.arange(20_000, dtype=np.int64)
     steps = Row("steps", "step", many * 2, many * 2 + 2, np.arange(20_000, dtype=np.int32))
     assert rooms([steps], 100_000) == [5_000]
+
+
+def test_what_is_left_out_is_said_with_numbers():
+    many = np.arange(1000, dtype=np.int64)
+    gaps = Row("idle", "idle", many * 2, many * 2 + 1, np.zeros(1000, np.int32))
+    kernels = Row("stream 7", "stream", many * 2 + 1, many * 2 + 2, np.zeros(1000, np.int32))
+    (both,) = drawn([sketch(gaps, kernels)], 100)
+    assert both.note == (
+        "100 of 2,000 slices are drawn: the 50 longest of 1,000 idle stretches, of the other lanes the longest slices. "
+        "The bars of the overview count all."
+    )
+    (alone,) = drawn([sketch(kernels)], 100)
+    assert alone.note == (
+        "100 of 1,000 slices are drawn: the longest of each lane. The bars of the overview count all."
+    )

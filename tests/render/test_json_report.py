@@ -145,7 +145,7 @@ def test_not_judged(not_judged: Report) -> None:
 def test_unknown_format(many: Report) -> None:
     with pytest.raises(WhyIdleError, match="no format is called 'yaml'") as caught:
         render(many, "yaml")
-    assert caught.value.hint == "formats: github, gitlab, html, json, junit, sarif, terminal"
+    assert caught.value.hint == "formats: github, gitlab, html, json, junit, markdown, sarif, terminal"
 
 
 def test_a_whole_report_on_curves(snapshot: Any) -> None:

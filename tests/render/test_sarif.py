@@ -12,6 +12,7 @@ import pytest
 
 from tests.render import linted
 from tests.render.sarif_schema import LOG
+from whyidle.diagnosis import diagnose
 from whyidle.model.finding import Location, Report
 from whyidle.render import render
 from whyidle.render.problems import known
@@ -111,6 +112,32 @@ def test_a_place_in_a_recording_is_said_in_words(one_finding: Report) -> None:
     assert place["physicalLocation"]["artifactLocation"]["uri"].endswith("trace.json.gz")
     assert "region" not in place["physicalLocation"]
     assert "rank 0, step 7" in place["message"]["text"]
+
+
+def test_of_a_recording_with_its_source_the_line_comes_first(one_finding: Report) -> None:
+    recorded = one_finding.findings[0].locations
+    finding = replace(one_finding.findings[0], locations=(*recorded, Location("train.py", 12, 14, "loader = x")))
+    report = replace(one_finding, findings=(finding,))
+    valid(report)
+    (result,) = run(report)["results"]
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 12
+    assert len(result["relatedLocations"]) == len(recorded)
+
+
+def test_every_result_has_a_place(many: Report) -> None:
+    report = replace(many, findings=tuple(replace(one, locations=()) for one in many.findings))
+    valid(report)
+    for result in run(report)["results"]:
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == many.run.evidence[0].path
+
+
+def test_a_real_run_with_its_source(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("from torch.utils.data import DataLoader\n\nloader = DataLoader(data, batch_size=64)\n", "utf-8")
+    recording = Path(__file__).parents[1] / "runs" / "watched" / "loader-workers-0"
+    report = diagnose(recording, source=script)
+    valid(report)
+    assert all(result["locations"] for result in run(report)["results"])
 
 
 def test_what_was_not_read_is_a_notification(not_judged: Report) -> None:

@@ -106,7 +106,7 @@ async function inflated(base64: string): Promise<Uint8Array> {
 function unpacked(lane: PackedLane, zero: number, bytes: Uint8Array): Lane {
   const count = lane.slices;
   let at = lane.offset;
-  function number(): number {
+  function varint(): number {
     let value = 0;
     for (let scale = 1; ; scale *= 128) {
       const byte = bytes[at++];
@@ -114,13 +114,27 @@ function unpacked(lane: PackedLane, zero: number, bytes: Uint8Array): Lane {
       if (byte < 128) return value;
     }
   }
+  /** Read a column, in either of its two forms, and hand on each number. */
+  function column(take: (value: number, index: number) => void): void {
+    const width = bytes[at++];
+    for (let i = 0; i < count; i++) {
+      if (!width) {
+        take(varint(), i);
+        continue;
+      }
+      let value = 0;
+      for (let plane = width - 1; plane >= 0; plane--) value = value * 256 + bytes[at + plane * count + i];
+      take(value, i);
+    }
+    at += width * count;
+  }
   const start = new Float64Array(count);
   const end = new Float64Array(count);
   const name = new Uint32Array(count);
   let time = zero;
-  for (let i = 0; i < count; i++) start[i] = time += number();
-  for (let i = 0; i < count; i++) end[i] = start[i] + number();
-  for (let i = 0; i < count; i++) name[i] = number();
+  column((step, i) => (start[i] = time += step));
+  column((length, i) => (end[i] = start[i] + length));
+  column((code, i) => (name[i] = code));
   const depth = bytes.slice(at, at + count);
   const covered = bytes.slice(at + count, at + count + lane.covered);
   return { title: lane.title, kind: lane.kind, count: lane.count, start, end, name, depth, covered };

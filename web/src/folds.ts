@@ -1,4 +1,4 @@
-// What is folded opens where a link leads into it, and on paper, where nobody can open it.
+// What is folded opens where a link leads into it, by one button for all findings, and on paper, where nobody can open it.
 export function folds(): void {
   const reveal = (): void => {
     const target = location.hash.length > 1 ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
@@ -7,6 +7,7 @@ export function folds(): void {
   };
   addEventListener("hashchange", reveal);
   if (location.hash) reveal();
+  allFindings();
   let opened: HTMLDetailsElement[] = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];
@@ -16,4 +17,21 @@ export function folds(): void {
     for (const fold of opened) fold.open = false;
     opened = [];
   });
+}
+
+function allFindings(): void {
+  const folds = [...document.querySelectorAll<HTMLDetailsElement>("details.finding")];
+  const heading = document.getElementById("findings-title");
+  if (!heading || folds.every((fold) => fold.open)) return;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "all";
+  const say = (): void => void (button.textContent = folds.some((fold) => !fold.open) ? "Open all" : "Close all");
+  button.onclick = () => {
+    const open = folds.some((fold) => !fold.open);
+    for (const fold of folds) fold.open = open;
+    say();
+  };
+  say();
+  heading.insertAdjacentElement("afterend", button);
 }

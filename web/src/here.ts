@@ -14,8 +14,10 @@ export function here(): void {
       }
       const first = [...links.keys()].find((section) => seen.has(section));
       for (const [section, link] of links) {
-        if (section === first) link.setAttribute("aria-current", "true");
-        else link.removeAttribute("aria-current");
+        if (section === first) {
+          link.setAttribute("aria-current", "true");
+          link.parentElement?.scrollTo({ left: link.offsetLeft - 32 }); // of a header that scrolls sideways
+        } else link.removeAttribute("aria-current");
       }
     },
     { rootMargin: "-72px 0px -60% 0px" },

@@ -14,7 +14,7 @@ import typer
 
 from whyidle import cost
 from whyidle.cli import INTERRUPTED
-from whyidle.cli._destination import destination
+from whyidle.cli._destination import destination, format_of
 from whyidle.cli._numbers import priced
 from whyidle.cli._stopping import stoppable
 from whyidle.cli._sweep_progress import Progress
@@ -39,8 +39,6 @@ from whyidle.sweep.script import place
 from whyidle.sweep.strategies import Search, Strategy, fitting, strategy, usual
 
 MOST_LISTED = 100  # cells of --dry-run
-# By the name of the file of --report, where nobody says a format.
-SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}
 LISTED = ("terminal", "json")  # formats of --dry-run
 
 
@@ -243,7 +241,7 @@ def _typed(prepared: _Prepared, params: Params, number: int) -> str:
 
 def _format(show: Show) -> str:
     """Return the format of what --report writes, or of --dry-run."""
-    return show.format or SUFFIXES.get("" if show.report is None else show.report.suffix.lower(), "terminal")
+    return format_of(show.report, show.format, FORMATS)
 
 
 def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Asked) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from whyidle.cli._destination import destination
+from whyidle.cli._destination import destination, format_of
 from whyidle.cli._loading import loading
 from whyidle.cli._numbers import Gpus, Price, priced
 from whyidle.compare import check
@@ -16,8 +16,6 @@ from whyidle.compare import compare as compared
 from whyidle.errors import WhyIdleError
 from whyidle.render.comparison import FORMATS
 from whyidle.render.words import clean
-
-SUFFIXES: Final = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}
 
 Before = Annotated[str, typer.Argument(metavar="BEFORE", help="A run: a folder, a file or an address.")]
 After = Annotated[str, typer.Argument(metavar="AFTER", help="The same job, changed.")]
@@ -81,7 +79,7 @@ def compare(
     Exit code: 0 improved, or no detectable change; 1 regressed, or the model learns worse, or is not shown to learn the
     same where the precision or the batch size changed; 2 could not judge, or wrong usage.
     """
-    chosen = format or SUFFIXES.get(output.suffix.lower() if output is not None else "", "terminal")
+    chosen = format_of(output, format, FORMATS)
     if chosen not in FORMATS:
         raise WhyIdleError(f"no format is called {chosen!r}", f"formats: {', '.join(sorted(FORMATS))}")
     work = _units(units)
@@ -89,7 +87,8 @@ def compare(
     sides = [before, *(more_before or ())], [after, *(more_after or ())]
     with destination(output, force=overwrite, color=not no_color, everything=operators, option="--overwrite") as out:
         with loading() as progress:
-            found = compared(*sides, price=priced(price)[0], gpus=gpus, units=work, force=force, progress=progress)
+            usd, drawn = priced(price)[0], chosen == "html"
+            found = compared(*sides, price=usd, gpus=gpus, units=work, force=force, picture=drawn, progress=progress)
         out.write(FORMATS[chosen](found, out.look))
     if output is not None:
         sys.stderr.write(f"{clean(found.message)} Report: {clean(str(output))}\n")

@@ -12,13 +12,12 @@ from typing import Annotated
 import typer
 
 from whyidle.cli import _numbers as numbers
-from whyidle.cli._destination import destination
+from whyidle.cli._destination import destination, format_of
 from whyidle.errors import WhyIdleError
 
 # From the first word of the command on, everything is the command's.
 CONTEXT = {"allow_interspersed_args": False}
 MOST_WORKERS = 1024
-SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}  # of --report
 FORMATS = ("html", "json", "markdown", "terminal")  # of render.loader, which is imported when the job has ended
 
 Command = Annotated[
@@ -82,7 +81,7 @@ def loader(
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle loader` measures on Linux only")
     chosen = _workers(workers)
-    shown = format or SUFFIXES.get(report.suffix.lower() if report is not None else "", "terminal")
+    shown = format_of(report, format, FORMATS)
     _check(seconds, steps, loader, shown)
     with destination(report, force=force, color=not no_color) as out:
         with importlib.import_module("whyidle.launch.process").Mask() as mask:

@@ -11,7 +11,7 @@ import typer
 
 from whyidle import cost as costing
 from whyidle.cli import _numbers as numbers
-from whyidle.cli._destination import destination
+from whyidle.cli._destination import destination, format_of
 from whyidle.cli._loading import loading
 from whyidle.cli._numbers import Price, priced
 from whyidle.errors import WhyIdleError
@@ -19,7 +19,6 @@ from whyidle.model.scaling import Kind, Scaling
 from whyidle.render.words import clean
 
 FORMATS = ("html", "json", "markdown", "terminal")  # of render.scaling
-SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}  # of -o
 EXAMPLE = "--throughput 1=1000,4=2400"
 KINDS: dict[str, Kind] = {"strong": "strong", "weak": "weak"}
 
@@ -76,7 +75,7 @@ def scaling(
 
     Exit code: 0 judged; 2 could not judge, or wrong usage.
     """
-    chosen = format or SUFFIXES.get(output.suffix.lower() if output is not None else "", "terminal")
+    chosen = format_of(output, format, FORMATS)
     if chosen not in FORMATS:
         raise WhyIdleError(f"no format is called {chosen!r}", f"formats: {', '.join(sorted(FORMATS))}")
     costing.check(usd_per_gpu_hour=price)

@@ -14,6 +14,7 @@ from whyidle.cli._destination import destination, look_of
 from whyidle.cli._numbers import Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.project import FILE
+from whyidle.render.base import Look
 from whyidle.watch.asked import Asked
 
 
@@ -113,37 +114,34 @@ def watch(
         whyidle watch --pid 4711
 
     With --pid one job is looked at for some seconds from outside: its processes and GPUs, CPU, reads and, where
-    py-spy is installed, stacks. It is neither stopped nor traced.
-
-    --report keeps how busy each GPU was from the begin on, in memory that does not grow, its last minutes and alarms.
+    py-spy is installed, stacks. It is neither stopped nor traced. --report tells of each GPU from the begin on.
 
     Exit code: 0; with --pid as of `whyidle diagnose`; with --once 1 when a GPU idles, is throttled or lags, and 2 when
     one could not be judged; 1 at an alarm with --exit-on-alarm.
     """
-    usd, _ = priced(price)
-    file = FILE if price is None and usd is not None else ""
+    usd = priced(price)[0]
     asked = Asked(
         interval_s=interval, last_s=last, every_s=every, once=once, look_s=LOOK_S if for_ is None else for_,
-        format="json" if json else format,
-        color=not no_color, price=usd, price_file=file, listen=listen, alarm=alarm, floor=floor, window_s=window,
-        grace_s=grace,
-        held_only=held_only, exempt=tuple(exempt or ()), command=on_alarm, webhook=webhook,
-        exit_on_alarm=exit_on_alarm, keep=report is not None,
+        format="json" if json else format, color=not no_color, price=usd,
+        price_file=FILE if price is None and usd is not None else "", listen=listen, alarm=alarm, floor=floor,
+        window_s=window, grace_s=grace, held_only=held_only, exempt=tuple(exempt or ()), command=on_alarm,
+        webhook=webhook, exit_on_alarm=exit_on_alarm, keep=report is not None,
     )  # fmt: skip
     asked.check()
     look = look_of(sys.stdout, asked.color, everything=False)
-    code: int
-    if pid is not None:
-        if report is not None:
-            raise WhyIdleError("--report is of a watch of GPUs", f"whyidle watch --pid {pid} --json > verdict.json")
-        code = importlib.import_module("whyidle.cli._attaching").attach(pid, for_, asked, look, stacks=not no_stacks)
-        return code
+    if pid is None:
+        return _watched(asked, look, report, force=force)
+    if report is not None:
+        raise WhyIdleError("--report is of a watch of GPUs", f"whyidle watch --pid {pid} --json > verdict.json")
+    return int(importlib.import_module("whyidle.cli._attaching").attach(pid, for_, asked, look, stacks=not no_stacks))
+
+
+def _watched(asked: Asked, look: Look, report: Path | None, *, force: bool) -> int:
+    """Watch, and write what was seen where that is wanted; return the exit code."""
     loop = importlib.import_module("whyidle.watch.loop")
     if report is None:
-        code = loop.watch(asked, look)
-        return code
+        return int(loop.watch(asked, look))
     with destination(report, force=force) as out:
         render = importlib.import_module("whyidle.render.watched_gpus")
         shown = render.history_json if report.suffix.lower() == ".json" else render.history_html
-        code = loop.watch(asked, look, lambda seen: out.write(shown(seen, out.look)))
-    return code
+        return int(loop.watch(asked, look, lambda seen: out.write(shown(seen, out.look))))

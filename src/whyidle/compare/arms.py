@@ -19,6 +19,7 @@ from whyidle.model.comparison import Arm
 from whyidle.model.evidence import Floats64, Run
 from whyidle.model.finding import Report
 from whyidle.picture import picture_of
+from whyidle.picture.thinning import BUDGET
 from whyidle.read import Progress, load
 
 Evidence: TypeAlias = str | Path | Sequence[str | Path]  # of one start of a job: a file, a folder, or several of them
@@ -160,7 +161,7 @@ def arm_of(
         tokens_per_s=tokens,
         usd_per_million_samples=_usd_per_million(hourly, samples),
         usd_per_million_tokens=_usd_per_million(hourly, tokens),
-        picture=picture_of(shown.run, shown.measured, shown.report) if picture else None,
+        picture=picture_of(shown.run, shown.measured, shown.report, BUDGET // 2) if picture else None,
         findings=shown.report.findings,
     )
 

@@ -14,18 +14,19 @@ from whyidle.picture.ranks import drawn_of, logs_of
 from whyidle.picture.sketch import Sketch
 
 
-def picture_of(run: Run, measured: Measured, report: Report) -> Picture:
+def picture_of(run: Run, measured: Measured, report: Report, budget: int = thinning.BUDGET) -> Picture:
     """Return what can be drawn of a run: timelines of traces come before those of logs, each by rank.
 
     Args:
         run: the evidence.
         measured: what was measured of it.
         report: the verdict: its findings say where to look.
+        budget: how many slices all timelines may hold together.
     """
     curves = measured.curves.curves
     marks = Marks(run, measured, report)
     return Picture(
-        thinning.drawn(_sketches(run, measured, report)),
+        thinning.drawn(_sketches(run, measured, report), budget),
         (*steps.charts(measured), *counters.charts(run, curves, marks.on)),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,12 +13,13 @@ from whyidle.model.evidence import Curve, Fact, Floats64, Ints, Node, Run, Serie
 from whyidle.model.picture import Chart, Mark
 from whyidle.picture import clock
 from whyidle.picture.clock import Zero
-from whyidle.picture.plot import Counter, Quantity, chart, points_for
+from whyidle.picture.plot import LINES, Counter, Quantity, chart, points_for
 
 GIB: Final = 2.0**-30
 MB: Final = 1e-6
 
-# What is drawn, in this order, by the name of its series (docs/curves.md, docs/run-directory.md).
+# What is drawn, in this order, by the name of its series (docs/curves.md, docs/run-directory.md). What is least is a
+# judgement.
 QUANTITIES: Final[dict[str, Quantity]] = {
     "utilization_percent": Quantity("GPU utilization", "%", upper=100.0),
     "graphics_active_share": Quantity("GPU engine active", "%", 100.0, 100.0),
@@ -30,24 +32,25 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "temperature_c": Quantity("Temperature", "°C"),
     "memory_used_bytes": Quantity("GPU memory in use", "GiB", GIB),
     "memory_used_percent": Quantity("GPU memory in use", "%", upper=100.0),
-    "pcie_rx_bytes_per_s": Quantity("PCIe to the GPU", "MB/s", MB),
-    "pcie_tx_bytes_per_s": Quantity("PCIe from the GPU", "MB/s", MB),
-    "nvlink_rx_bytes_per_s": Quantity("NVLink to the GPU", "MB/s", MB),
-    "nvlink_tx_bytes_per_s": Quantity("NVLink from the GPU", "MB/s", MB),
+    "pcie_rx_bytes_per_s": Quantity("PCIe to the GPU", "MB/s", MB, least=1e6),
+    "pcie_tx_bytes_per_s": Quantity("PCIe from the GPU", "MB/s", MB, least=1e6),
+    "nvlink_rx_bytes_per_s": Quantity("NVLink to the GPU", "MB/s", MB, least=1e6),
+    "nvlink_tx_bytes_per_s": Quantity("NVLink from the GPU", "MB/s", MB, least=1e6),
     "cpu_busy_percent": Quantity("Host CPU busy", "%", upper=100.0),
-    "workers_cpus": Quantity("CPUs that loader workers use", "CPUs"),
-    "cpu_pressure_percent": Quantity("Some task waits for a CPU", "%", upper=100.0),
-    "io_wait_percent": Quantity("Host CPU waiting for I/O", "%", upper=100.0),
-    "io_pressure_percent": Quantity("Some task waits for I/O", "%", upper=100.0),
-    "disk_read_bytes_per_s": Quantity("Disk reads", "MB/s", MB),
-    "disk_write_bytes_per_s": Quantity("Disk writes", "MB/s", MB),
-    "network_rx_bytes_per_s": Quantity("Network in", "MB/s", MB),
-    "network_tx_bytes_per_s": Quantity("Network out", "MB/s", MB),
+    "workers_cpus": Quantity("CPUs that loader workers use", "CPUs", least=0.02),
+    "cpu_pressure_percent": Quantity("Some task waits for a CPU", "%", upper=100.0, least=2.0),
+    "io_wait_percent": Quantity("Host CPU waiting for I/O", "%", upper=100.0, least=2.0),
+    "io_pressure_percent": Quantity("Some task waits for I/O", "%", upper=100.0, least=2.0),
+    "disk_read_bytes_per_s": Quantity("Disk reads", "MB/s", MB, least=1e6),
+    "disk_write_bytes_per_s": Quantity("Disk writes", "MB/s", MB, least=1e6),
+    "network_rx_bytes_per_s": Quantity("Network in", "MB/s", MB, least=1e6),
+    "network_tx_bytes_per_s": Quantity("Network out", "MB/s", MB, least=1e6),
     "memory_available_bytes": Quantity("Host memory available", "GiB", GIB),
     "samples_per_s": Quantity("Samples per second", "1/s"),
     "tokens_per_s": Quantity("Tokens per second", "1/s"),
 }
 ALWAYS: Final = {"utilization_percent", "graphics_active_share"}  # are drawn also where they are 0 throughout
+HOST_AND_LINKS: Final = ("network", "disk", "pcie", "nvlink", "io_", "cpu_pressure")  # are named where they are near 0
 LIMITS: Final = {"memory_used_bytes": "memory_bytes", "power_w": "power_limit_w", "sm_clock_mhz": "sm_clock_max_mhz"}
 AS_IS: Final = {"pcie_rx_kb_s": ("pcie_rx_bytes_per_s", 1e3), "pcie_tx_kb_s": ("pcie_tx_bytes_per_s", 1e3)}
 # Counts of a machine that only grow, as what they grow by per second.
@@ -76,15 +79,32 @@ def charts(run: Run, curves: Sequence[Curve], marks: Callable[[Zero], Sequence[M
     for curve in curves:
         found = _of_curve(curve, clock.of_curve(curve, zero))
         counters += (one for one in found if (one.zero.group, one.name) not in told)
-    places = dict.fromkeys((one.zero.group, name) for name in QUANTITIES for one in counters if one.name == name)
-    points = points_for(sum(min(sum((c.zero.group, c.name) == place for c in counters), 8) for place in places))
-    drawn = (
-        chart(QUANTITIES[name], here, points, marks(here[0].zero))
-        for group, name in places
-        for here in [[one for one in counters if (one.zero.group, one.name) == (group, name)]]
-        if name in ALWAYS or any((one.value > 0).any() for one in here)
-    )
-    return tuple(one for one in drawn if one is not None)
+    places: dict[tuple[str, str], list[Counter]] = {}
+    for name in QUANTITIES:
+        for one in (one for one in counters if one.name == name):
+            places.setdefault((one.zero.group, name), []).append(one)
+    still = [place for place, here in places.items() if not _moves(place[1], here)]
+    shown = {place: here for place, here in places.items() if place not in still}
+    points = points_for(sum(min(len(here), LINES) for here in shown.values()))
+    drawn = [(place, chart(QUANTITIES[place[1]], here, points, marks(here[0].zero))) for place, here in shown.items()]
+    return tuple(_near_zero([(group, one) for (group, _), one in drawn if one is not None], still))
+
+
+def _moves(name: str, counters: Sequence[Counter]) -> bool:
+    """Say whether a quantity is worth a chart."""
+    return name in ALWAYS or any(bool((one.value > QUANTITIES[name].least).any()) for one in counters)
+
+
+def _near_zero(drawn: Sequence[tuple[str, Chart]], still: Sequence[tuple[str, str]]) -> Iterator[Chart]:
+    """Yield the charts, the last of each group with what else was measured and is too little for one."""
+    last = {group: index for index, (group, _) in enumerate(drawn)}
+    for index, (group, one) in enumerate(drawn):
+        small = [QUANTITIES[name].title for of, name in still if of == group and name.startswith(HOST_AND_LINKS)]
+        if small and last[group] == index:
+            said = f"Measured as well, and near zero throughout: {', '.join(small)}."
+            yield replace(one, note=" ".join(filter(None, (one.note, said))))
+        else:
+            yield one
 
 
 def _of_curve(curve: Curve, zero: Zero) -> Iterator[Counter]:
@@ -151,8 +171,8 @@ def _workers(series: Sequence[Series]) -> tuple[Ints, Floats64] | None:
     sampled = [(one.time, rate(one)) for one in series]
     if not sampled:
         return None
-    times = np.unique(np.concatenate([time for time, _ in sampled]))
+    times = np.unique(np.concatenate([time[1:] for time, _ in sampled]))
     total = np.zeros(len(times))
     for time, used in sampled:
-        total[np.searchsorted(times, time)] += np.nan_to_num(used)
+        total[np.searchsorted(times, time[1:])] += np.nan_to_num(used[1:])
     return times, total

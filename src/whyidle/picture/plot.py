@@ -20,6 +20,7 @@ LINES: Final = 8  # of a chart; of more GPUs three are drawn
 BANDS: Final = 3  # lines of a chart, up to which the least and the most of each point are drawn
 GAP: Final = 3.0  # intervals: over a longer pause between samples no line is drawn (as measure.curve.samples)
 DIGITS: Final = 4  # that a chart can show
+WHOLE: Final = 0.9  # of a chart: a band over so much of it tells no place
 SMALLEST: Final = 100  # decimals: what lies below is 0 on any screen
 
 
@@ -31,6 +32,7 @@ class Quantity:
     unit: str
     scale: float = 1.0  # from the unit of its series
     upper: float | None = None
+    least: float = 0.0  # of the series' unit: what never exceeds it is not drawn, but named as near zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,12 +71,18 @@ def chart(
         axis="s",
         x=x,
         lines=lines,
-        marks=tuple(mark for mark in marks if mark.end >= x[0] and mark.start <= x[-1]),
+        marks=tuple(mark for mark in marks if _tells(mark, float(x[0]), float(x[-1]))),
         group=zero.group,
         clock=zero.said,
         note=" ".join(filter(None, (note, every))),
         upper=quantity.upper if quantity.upper is not None else max(uppers, default=None),
     )
+
+
+def _tells(mark: Mark, low: float, high: float) -> bool:
+    """Say whether a mark is on a chart, and not a shape of all that there is on it."""
+    whole = mark.kind == "shape" and mark.end - mark.start >= WHOLE * (high - low)
+    return mark.end >= low and mark.start <= high and not whole
 
 
 def points_for(lines: int) -> int:
@@ -104,11 +112,12 @@ def _few(counters: Sequence[Counter]) -> tuple[list[Counter], str]:
 
 def _lines(counters: Sequence[Counter], scale: float, points: int) -> tuple[Floats64, tuple[Line, ...], str]:
     """Return x in s, the lines over it, and what a point is, where it is more than a sample."""
-    first, same = counters[0].time, all(np.array_equal(one.time, counters[0].time) for one in counters)
-    spacing = np.diff(first)
-    if same and len(first) <= points and _whole(counters) and spacing.max() <= GAP * np.median(spacing):
-        return first / 1e9, tuple(Line(one.label, rounded(one.value * scale)) for one in counters), ""
     known = [(one.time[kept], one.value[kept] * scale) for one in counters for kept in [np.isfinite(one.value)]]
+    first, spacing = known[0][0], np.diff(known[0][0])
+    same = len(first) <= points and all(np.array_equal(time, first) for time, _ in known)
+    if same and spacing.max() <= GAP * np.median(spacing):
+        as_is = (Line(one.label, rounded(value)) for one, (_, value) in zip(counters, known, strict=True))
+        return first / 1e9, tuple(as_is), ""
     low, high = min(int(time[0]) for time, _ in known), max(int(time[-1]) for time, _ in known)
     interval = max(float(np.median(np.diff(time))) for time, _ in known)
     count = int(np.clip((high - low) / max(interval, 1.0) + 1, 2, points))
@@ -120,10 +129,6 @@ def _lines(counters: Sequence[Counter], scale: float, points: int) -> tuple[Floa
     each = max(len(time) for time, _ in known) / count
     said = f"Every point is the mean of about {each:,.0f} samples." if each >= 1.5 else ""
     return (low + (np.arange(count) + 0.5) * (high - low) / count) / 1e9, lines, said
-
-
-def _whole(counters: Sequence[Counter]) -> bool:
-    return all(bool(np.isfinite(one.value).all()) for one in counters)
 
 
 def _line(

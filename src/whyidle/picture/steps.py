@@ -12,9 +12,10 @@ from whyidle.measure.analysis import Analysis
 from whyidle.measure.loss import beside, unrolled
 from whyidle.measure.step_log import phases
 from whyidle.measure.step_log.watch import Watch
-from whyidle.model.evidence import Curve, Floats64, Ints
+from whyidle.model.evidence import Curve, Floats64, Ints, Series
 from whyidle.model.intervals import Intervals, overlap, union
 from whyidle.model.picture import Chart, Line, Mark, MarkKind
+from whyidle.model.times import span
 from whyidle.picture import logs
 from whyidle.picture.plot import rounded
 
@@ -26,6 +27,7 @@ BARS: Final = (8, 48)  # of a distribution
 OUTLIERS: Final = 99.0  # percentile of the times, beyond
 BEYOND: Final = 1.5  # times which they are in the last bar
 MARKS: Final = 100
+PRINTED: Final[tuple[MarkKind, ...]] = ("checkpoint", "evaluation")  # names of series, too
 
 
 def charts(measured: Measured) -> Iterator[Chart]:
@@ -37,8 +39,8 @@ def charts(measured: Measured) -> Iterator[Chart]:
     if watch is not None:
         yield from _watched(watch, len(measured.watched.watches))
         times.append(watch.steps.times / 1e9)
-    for number, lines in printed:
-        yield from by_step("Step time, as printed", number, lines)
+    for number, lines, marks in printed:
+        yield from by_step("Step time, as printed", number, lines, marks, _printed_every(number))
         times.append(lines["step time"])
     if traced is not None:
         yield from _traced(traced, len(measured.analyses))
@@ -102,8 +104,8 @@ def _inside(start: Ints, end: Ints, of_devices: Sequence[Intervals]) -> Floats64
     return np.asarray(total / max(len(of_devices), 1) / 1e9)
 
 
-def _printed(curve: Curve) -> tuple[Ints, dict[str, Floats64]] | None:
-    """Return the steps that a trainer printed; None where it printed no times."""
+def _printed(curve: Curve) -> tuple[Ints, dict[str, Floats64], tuple[Mark, ...]] | None:
+    """Return the steps that a trainer printed, and what it printed between them; None where it printed no times."""
     series = {one.name: one for one in curve.series} if curve.step_log else {}
     times = series.get("step_time_s")
     if times is None:
@@ -116,7 +118,24 @@ def _printed(curve: Curve) -> tuple[Ints, dict[str, Floats64]] | None:
     lines = {"step time": times.value[told].astype(np.float64)}
     if "data_wait_s" in series:
         lines["waiting for data"] = beside(series["data_wait_s"], times)[told]
-    return steps.astype(np.int64), lines
+    marks = [
+        Mark(kind, kind, float(step), float(step))
+        for kind in PRINTED
+        if kind in series
+        for step in _before(series[kind], times.time[told], steps)
+    ]
+    return steps.astype(np.int64), lines, tuple(marks)
+
+
+def _before(one: Series, time: Ints, number: Ints) -> list[int]:
+    """Return the last step before each time at which something happened, the first of them where they are too many."""
+    at = np.searchsorted(time, one.time[one.value > 0], "right") - 1
+    return list(np.unique(number[at[at >= 0]])[:MARKS].tolist())
+
+
+def _printed_every(number: Ints) -> str:
+    each = int(np.median(np.diff(number))) if len(number) > 1 else 1
+    return f"Printed every {each:,} steps." if each > 1 else ""
 
 
 def by_step(
@@ -176,6 +195,6 @@ def distribution(sides: Mapping[str, Floats64]) -> Iterator[Chart]:
         counts, _ = np.histogram(values.clip(low, high), edges)
         lines.append(Line(label, counts * (100 / len(values)) if len(known) > 1 else counts.astype(np.float64)))
     beyond = int(np.count_nonzero(every > high))
-    note = f"The last bar holds {beyond:,} steps that took longer, up to {every.max():.3g} s." if beyond else ""
+    note = f"The last bar holds {beyond:,} steps that took longer, up to {span(float(every.max()))}." if beyond else ""
     unit = "% of steps" if len(known) > 1 else "steps"
     yield Chart("How long steps take", unit, "step_time_s", (edges[:-1] + edges[1:]) / 2, tuple(lines), note=note)

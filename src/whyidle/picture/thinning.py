@@ -82,7 +82,7 @@ def chosen(row: Row, room: int, low: int, high: int) -> Index:
     if row.kind == "idle":
         return every[np.sort(_longest(length, room))]
     parts = max(min(SPREAD, room // 4), 1)
-    part = ((row.start[every] - low) * parts // max(high - low, 1)).clip(0, parts - 1)
+    part = ((row.start[every] - low) / max(high - low, 1) * parts).astype(np.int64).clip(0, parts - 1)
     order = np.lexsort((-length, part))
     begins = np.searchsorted(part[order], np.arange(parts))
     place = np.empty(len(every), np.int64)
@@ -123,6 +123,7 @@ def _timeline(sketch: Sketch, room: Sequence[int], parts: int) -> Timeline:
 
 def _lane(row: Row, room: int, low: int, high: int, parts: int) -> Lane:
     index = chosen(row, room, low, high)
+    index = index[np.lexsort((-row.end[index], row.start[index]))]
     depth = row.depth[index].astype(np.uint8) if len(row.depth) else np.zeros(len(index), np.uint8)
     whole = len(index) == len(row)
     return Lane(
@@ -144,8 +145,9 @@ def _left_out(lanes: Sequence[Lane]) -> list[str]:
         return []
     gaps = [lane for lane in lanes if lane.kind == "idle"]
     few, all_ = sum(map(len, gaps)), sum(lane.count for lane in gaps)
-    idle = f"{few:,} of {all_:,} idle stretches, " if few < all_ else "all idle time, " if gaps else ""
-    said = f"{shown:,} of {count:,} slices are drawn: {idle}of other lanes the longest{_frames(lanes)}."
+    first = f"the {few:,} longest of {all_:,} idle stretches" if few < all_ else "all idle time"
+    longest = f"{first}, of the other lanes the longest slices" if gaps else "the longest of each lane"
+    said = f"{shown:,} of {count:,} slices are drawn: {longest}{_frames(lanes)}."
     return [f"{said} The bars of the overview count all."]
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from whyidle.measure.names import PROFILER_STEP
 from whyidle.measure.rows import Index
 from whyidle.measure.timeline import Timeline, parents
 from whyidle.model.evidence import Kind
@@ -27,7 +28,7 @@ def threads(t: Timeline, crew: Sequence[int], engines: Sequence[int]) -> tuple[t
         crew: threads that drive a device, the main one first.
         engines: autograd's own threads.
     """
-    rows = dict(_by_thread(t))
+    rows = dict(_by_thread(t, _steps(t)))
     work = {thread: _time(t, index) for thread, index in rows.items()}
     first = [thread for thread in dict.fromkeys((*crew, *map(int, t.launched_threads))) if thread in rows]
     order = dict.fromkeys((*first, *sorted(rows, key=lambda thread: -work[thread])))
@@ -41,11 +42,20 @@ def threads(t: Timeline, crew: Sequence[int], engines: Sequence[int]) -> tuple[t
     return tuple(lanes), tuple(more)
 
 
-def _by_thread(t: Timeline) -> Iterator[tuple[int, Index]]:
+def _steps(t: Timeline) -> Index:
+    """Return the marks of steps: they have a lane of their own, and would take the first row of each thread."""
+    return t.host_like(PROFILER_STEP, Kind.RANGE)
+
+
+def _by_thread(t: Timeline, without: Index) -> Iterator[tuple[int, Index]]:
     """Yield each thread with its slices, in order of start."""
     thread = t.host.thread
     small = thread.astype(np.uint16) if len(t.trace.threads) <= np.iinfo(np.uint16).max else thread  # sorts faster
     order = np.argsort(small, kind="stable")
+    if len(without):
+        kept = np.ones(len(thread), np.bool_)
+        kept[without] = False
+        order = order[kept[order]]
     bounds = np.searchsorted(thread[order], np.arange(len(t.trace.threads) + 1))
     for number, (low, high) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
         if high > low:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 from urllib.parse import quote
 
@@ -52,7 +53,7 @@ class Sarif(Renderer):
                 {"executionSuccessful": report.judged, "toolExecutionNotifications": list(_notifications(report))}
             ],
             "results": [
-                _result(finding, rules.index(finding.rule), name)
+                _result(_placed(finding, report), rules.index(finding.rule), name)
                 for finding, name in zip(report.findings, names, strict=True)
             ],
         }
@@ -69,6 +70,18 @@ def _rule(name: str, problem: Problem | None) -> Object:
         "help": page | {"markdown": page["text"]},
         "properties": {"tags": ["performance", name.partition(".")[0]]},
     }
+
+
+def _placed(finding: Finding, report: Report) -> Finding:
+    """Return a finding with lines of source first, as code hosts show the first place only; it has one at least.
+
+    GitHub takes no result without a place
+    (https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning).
+    """
+    places = sorted(finding.locations, key=lambda place: place.line is None)
+    if not places:
+        places = [Location(file.path, rank=file.rank) for file in report.run.evidence[:1]]
+    return replace(finding, locations=tuple(places))
 
 
 def _result(finding: Finding, index: int, fingerprint: str) -> Object:

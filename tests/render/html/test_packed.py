@@ -17,14 +17,22 @@ from tests.render.html.reports import full, picture
 from whyidle.model.picture import Lane, Picture, Timeline
 from whyidle.render import render
 from whyidle.render.html.names import ALL, LONGEST, fitted
-from whyidle.render.html.packing import in_script, packed, varints
+from whyidle.render.html.packing import column, in_script, packed, varints
 from whyidle.render.words import clean
 
 ANY = st.text(st.characters(codec=None))  # surrogates, too
 
 
 def read(data: bytes, count: int) -> tuple[list[int], bytes]:
-    """Read LEB128 as web/src/data.ts does."""
+    """Read a column as web/src/data.ts does."""
+    width, data = data[0], data[1:]
+    if width:
+        planes = [data[plane * count : (plane + 1) * count] for plane in range(width)]
+        return [int.from_bytes(one, "little") for one in zip(*planes, strict=True)], data[width * count :]
+    return read_leb128(data, count)
+
+
+def read_leb128(data: bytes, count: int) -> tuple[list[int], bytes]:
     found, at = [], 0
     for _ in range(count):
         value, bits = 0, 0
@@ -62,7 +70,15 @@ def unpacked(block: bytes, drawn: Any) -> list[tuple[list[int], ...]]:
 
 @given(st.lists(st.integers(0, 2**62), max_size=50))
 def test_numbers_of_any_size(values: list[int]) -> None:
-    assert read(varints(np.array(values, np.int64)), len(values)) == (values, b"")
+    assert read_leb128(varints(np.array(values, np.int64)), len(values)) == (values, b"")
+    assert read(column(np.array(values, np.int64)) + b"rest", len(values)) == (values, b"rest")
+
+
+@pytest.mark.parametrize(("most", "width"), [(2**40, 5), (200, 0)])
+def test_a_column_takes_the_shorter_form(most: int, width: int) -> None:
+    draws = np.random.default_rng(1)
+    values = draws.integers(0, most, 3000) if width else draws.geometric(0.1, 3000)
+    assert column(values)[0] == width
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 2**40)] * 2, st.integers(0, 9), st.integers(0, 255)), max_size=30))

@@ -19,7 +19,7 @@ from whyidle import cost
 from whyidle.diagnosis import diagnose
 from whyidle.model.finding import CAUSES, Finding, Report, RunInfo, Summary
 from whyidle.model.picture import Lane, Picture, Timeline
-from whyidle.render.html.bar import parts_of
+from whyidle.render.html.bar import device_parts, parts_of
 from whyidle.render.html.section import Section, capital, code, sentence
 from whyidle.render.html.sections import findings, fixes, seconds, verdict
 from whyidle.render.words import clean
@@ -168,3 +168,14 @@ def test_words() -> None:
     assert code("run `a<b` first") == "run <code>a&lt;b</code> first"
     assert code("one ` alone") == "one ` alone"
     assert not re.search(r"\s$", sentence(" x "))
+
+
+def test_causes_of_each_rank_add_up() -> None:
+    report = diagnose([str(RUNS / "straggler")], picture=True)
+    for device in report.summary.devices:
+        parts = device_parts(device, report.picture)
+        assert parts[0].label == "busy"
+        assert parts[0].share == device.busy_share
+        assert sum(part.percent for part in parts) == 100
+        assert len(parts) > 1
+        assert [part.label for part in device_parts(device, None)] == ["busy"]

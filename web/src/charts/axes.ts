@@ -1,6 +1,7 @@
 // Where the axes of a chart begin and end, which round numbers stand at them, and numbers as a person reads them.
 // src/whyidle/render/html/scales.py does the same for the static drawings: change both.
 import type { Chart } from "../data";
+import { duration, grouped } from "../timeline/words";
 
 export interface Range {
   low: number;
@@ -55,7 +56,7 @@ export function upward(chart: Chart): { range: Range; ticks: Tick[] } {
   const top = ticks[ticks.length - 1].value;
   if (upper !== range.high || range.high - top < 1e-9 * range.high) return { range, ticks };
   const apart = ticks.filter(({ value }) => range.high - value > CLOSE * (range.high - range.low));
-  return { range, ticks: [...apart, { value: upper, label: fixed(upper, Math.max(places, 1)) }] };
+  return { range, ticks: [...apart, { value: upper, label: fixed(upper, Number.isInteger(upper) ? places : Math.max(places, 1)) }] };
 }
 
 /** Numbers at the x axis for what it shows now, about as many as asked for. */
@@ -65,7 +66,7 @@ export function along(range: Range, chart: Chart, count: number): Tick[] {
   const step = chart.axis === "step" ? Math.max(1, roundStep(raw)) : roundStep(raw);
   return multiples(range, step).map((value) => ({
     value,
-    label: chart.axis === "step" ? fixed(value, 0) : duration(value),
+    label: chart.axis === "step" ? fixed(value, 0) : inWords(value),
   }));
 }
 
@@ -74,7 +75,7 @@ export function spoken(value: number, chart: Chart, range: Range): string {
   if (chart.axis === "step") return `step ${fixed(value, 0)}`;
   if (chart.axis === "step_time_s") {
     const half = binWidth(chart) / 2;
-    return `${duration(Math.max(0, value - half))} to ${duration(value + half)}`;
+    return `${inWords(Math.max(0, value - half))} to ${inWords(value + half)}`;
   }
   const zero = started(chart.clock);
   const fine = range.high - range.low < 300;
@@ -100,8 +101,9 @@ export function withUnit(value: number | null | undefined, unit: string): string
 /** When 0 s was, in s since 1970, where the clock of a chart tells a date. */
 export function started(clock: string): number | null {
   const found = CLOCK.exec(clock);
-  const at = found ? Date.parse(`${found[1]}T${found[2]}Z`) / 1000 : NaN;
-  return Number.isFinite(at) ? at : null;
+  const at = found ? Date.parse(`${found[1]}T${found[2]}Z`) : NaN;
+  const isDay = Number.isFinite(at) && new Date(at).toISOString().startsWith(found![1]); // there is no February 31
+  return isDay ? at / 1000 : null;
 }
 
 function precise(value: number, range: Range): string {
@@ -141,14 +143,8 @@ function timeLabel(at: number, step: number, high: number): string {
   return `${Math.floor(round / whole)}:${String(left).padStart(2, "0")} ${unit}`;
 }
 
-function duration(seconds: number): string {
-  if (seconds <= 0) return "0 s";
-  if (seconds >= 7200) return `${number(seconds / 3600)} h`;
-  if (seconds >= 1000) return `${number(seconds / 60)} min`;
-  for (const [unit, size] of [["s", 1], ["ms", 1e-3], ["\u00b5s", 1e-6]] as const) {
-    if (seconds >= size * 0.9995) return `${number(seconds / size)} ${unit}`;
-  }
-  return `${number(seconds / 1e-9)} ns`;
+function inWords(seconds: number): string {
+  return duration(Math.round(seconds * 1e12) / 1e3);
 }
 
 function roundStep(raw: number): number {
@@ -167,9 +163,7 @@ function placesOf(step: number): number {
 }
 
 function fixed(value: number, places: number): string {
-  if (!value) return "0";
-  const digits = { minimumFractionDigits: places, maximumFractionDigits: places };
-  return value.toLocaleString("en-US", digits);
+  return value ? grouped(value, places) : "0";
 }
 
 function extent(chart: Chart): Range {

@@ -2,7 +2,7 @@
 import type { Chart, Drawn } from "../data";
 import { forgetColors } from "./colors";
 import { type Group, groupsOf } from "./group";
-import type { uPlot } from "./notice";
+import type uPlot from "uplot";
 import { plot } from "./plot";
 import "./charts.css";
 
@@ -49,7 +49,7 @@ export function charts(drawn: Drawn): void {
     { rootMargin: AHEAD },
   );
   for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart]")) {
-    if (all[Number(figure.dataset.chart)]?.x.length) watcher.observe(figure);
+    if (all[Number(figure.dataset.chart)]?.x.length && figure.querySelector(".chart-plot")) watcher.observe(figure);
   }
   const again = (): void => {
     forgetColors();

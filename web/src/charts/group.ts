@@ -1,7 +1,7 @@
 // Charts of one group show the same stretch of their x axis: who zooms one zooms all, also those not drawn yet.
 import type { Chart } from "../data";
 import { across, type Range } from "./axes";
-import { uPlot } from "./notice";
+import uPlot from "uplot";
 
 export class Group {
   private readonly seen = new Set<uPlot>(); // the others catch up when they come into sight

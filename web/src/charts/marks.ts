@@ -8,7 +8,7 @@ import { color } from "./colors";
 export const LEFT = 44; // CSS pixels of the numbers at the y axis
 export const BOTTOM = 26;
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
-const SPACE = 84; // CSS pixels between numbers at the x axis
+const SPACE = 64; // CSS pixels between numbers at the x axis
 const FEW = 12; // moments that recur: more are short lines at the top, so that they do not hide the chart
 const RUG = 8;
 const CLOSEST = 3; // CSS pixels between ticks of steps: closer ones say nothing
@@ -78,7 +78,9 @@ function drawMarks(u: uPlot, chart: Chart, width: number, height: number): void 
       ctx.strokeStyle = color(`--mark-${mark.kind}`);
       ctx.lineWidth = 1.25;
       ctx.setLineDash(isRecurring(mark) ? [] : [4, 3]);
+      ctx.globalAlpha = isRecurring(mark) ? 0.6 : 1;
       line(ctx, from, isRecurring(mark) ? 0 : -14, from, crowded && isRecurring(mark) ? RUG : height);
+      ctx.globalAlpha = 1;
     }
     if (isRecurring(mark) || said.has(mark.label)) continue; // the legend names what recurs
     const room = ctx.measureText(mark.label).width;

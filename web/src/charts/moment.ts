@@ -1,5 +1,6 @@
 // What of the timeline belongs to a place on a chart, so that a click leads there.
 import type { Chart, Drawn, Lane, Timeline } from "../data";
+import { numberOf } from "../timeline/align";
 
 export interface Moment {
   timeline: number;
@@ -61,7 +62,7 @@ function stepsFor(chart: Chart, drawn: Drawn): Steps | null {
 }
 
 function stepLanes({ lanes, names }: Timeline, timeline: number): Steps[] {
-  const numbers = names.map((name) => Number(/(\d+)\s*$/.exec(name)?.[1] ?? NaN));
+  const numbers = names.map((name) => numberOf(name) ?? NaN);
   return lanes
     .filter(({ kind }) => kind === "step")
     .map((lane) => ({ timeline, lane, numbers: new Map(Array.from(lane.name, (code, at) => [numbers[code], at])) }));

@@ -4,7 +4,7 @@ import { upward } from "./axes";
 import type { Group } from "./group";
 import { BOTTOM, drawBehind, LEFT } from "./marks";
 import { lead, momentOf } from "./moment";
-import { uPlot } from "./notice";
+import uPlot from "uplot";
 import { Readout, sentence } from "./readout";
 import { columns } from "./series";
 

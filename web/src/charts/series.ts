@@ -2,7 +2,7 @@
 import { color, DASHES } from "./colors";
 import type { Chart } from "../data";
 import { binWidth } from "./axes";
-import { uPlot } from "./notice";
+import uPlot from "uplot";
 
 const DOTTED = 60; // points on the screen of which each is shown
 

@@ -73,7 +73,9 @@ function groups(drawn: Drawn, timeline: Timeline, idle: Row[]): Group[] {
   const known = grouped.get(timeline);
   if (known) return known;
   const time = new Float64Array(timeline.names.length);
-  for (const row of idle) row.name.forEach((name, i) => (time[name] += row.end[i] - row.start[i]));
+  const { start, end } = judged(timeline, timeline);
+  for (const row of idle)
+    row.name.forEach((name, i) => (time[name] += Math.max(0, Math.min(row.end[i], end) - Math.max(row.start[i], start))));
   const made = new Map<string, number[]>();
   time.forEach((length, name) => {
     const slug = slugOf(drawn, idle[0]?.lane.kind ?? "idle", timeline.names[name]);

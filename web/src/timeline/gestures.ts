@@ -10,6 +10,11 @@ export interface Told {
   twice: (x: number, y: number) => void;
 }
 
+interface Point {
+  x: number;
+  y: number;
+}
+
 const STILL = 5; // px that a tap may wander
 
 /** Attach to the stage's canvas; returns what takes it off again. */
@@ -46,7 +51,7 @@ function wheel(stage: Stage, event: WheelEvent): void {
 
 /** One pointer pans or chooses a range, two pinch. */
 class Drags {
-  private at = new Map<number, number>(); // x of each pointer that is down
+  private at = new Map<number, Point>(); // each pointer that is down
   private from = { x: 0, y: 0, time: 0 };
   private what: "" | "tap" | "pan" | "range" = "";
 
@@ -57,7 +62,7 @@ class Drags {
 
   down(event: PointerEvent): void {
     if (event.button !== 0) return;
-    this.at.set(event.pointerId, event.offsetX);
+    this.at.set(event.pointerId, pointOf(event));
     this.stage.canvas.setPointerCapture(event.pointerId);
     this.from = { x: event.offsetX, y: event.offsetY, time: this.stage.time(event.offsetX) };
     this.what = this.at.size > 1 ? "pan" : "tap";
@@ -75,10 +80,10 @@ class Drags {
     }
     const before = [...this.at.values()];
     const old = this.at.get(event.pointerId)!;
-    this.at.set(event.pointerId, event.offsetX);
+    this.at.set(event.pointerId, pointOf(event));
     if (this.what === "range") this.stage.mark("select", this.range(event.offsetX));
     else if (this.at.size === 2) this.pinch(before, [...this.at.values()]);
-    else if (this.what === "pan") this.pan(event.offsetX - old);
+    else if (this.what === "pan") this.pan(event.offsetX - old.x);
   }
 
   up(event: PointerEvent): void {
@@ -108,10 +113,18 @@ class Drags {
     this.stage.show(moved(this.stage.span, (-by * length) / this.stage.width));
   }
 
-  private pinch(before: number[], after: number[]): void {
-    const [a, b] = [Math.abs(before[0] - before[1]), Math.abs(after[0] - after[1])];
-    const middle = (before[0] + before[1]) / 2;
-    this.pan((after[0] + after[1]) / 2 - middle);
+  private pinch(before: Point[], after: Point[]): void {
+    const [a, b] = [apart(before), apart(after)];
+    const middle = (before[0].x + before[1].x) / 2;
+    this.pan((after[0].x + after[1].x) / 2 - middle);
     if (a > 8 && b > 8) this.stage.show(zoomed(this.stage.span, this.stage.time(middle), a / b));
   }
+}
+
+function pointOf(event: PointerEvent): Point {
+  return { x: event.offsetX, y: event.offsetY };
+}
+
+function apart([a, b]: Point[]): number {
+  return Math.hypot(a.x - b.x, a.y - b.y);
 }

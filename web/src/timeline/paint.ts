@@ -58,6 +58,7 @@ class Pen {
   private step = FULL;
   private stack: Float64Array; // px that each tone covers of it
   private stacks: boolean;
+  private piles: number[][] = []; // by tone and strength: x, y and height of each bar
   private names: (() => void)[] = []; // written over all rectangles
 
   constructor(
@@ -94,6 +95,7 @@ class Pen {
     }
     this.flush();
     this.put(-1, -1, "");
+    this.drawPiles();
     for (const write of this.names) write();
   }
 
@@ -123,19 +125,26 @@ class Pen {
     this.covered = this.weight = 0;
   }
 
-  /** Draw what a pixel's slices cover as a bar as high as their share of it: many short gaps look like what they cost. */
+  /** Stack what a pixel's slices cover as a bar as high as their share of it: many short gaps look like what they cost. */
   private pile(x: number): void {
-    this.put(-1, -1, "");
     const { top, height } = this.placed;
     const whole = Math.max(1 / this.covered, height); // px that all of it is worth: a single gap is seen, too
     let bottom = top + height;
     for (let tone = 0; tone < this.stack.length; tone++) {
       if (!this.stack[tone]) continue;
       const high = Math.min(this.stack[tone] * whole, bottom - top);
-      this.ctx.fillStyle = this.scene.colors.tones[tone].fill[this.step];
-      this.ctx.fillRect(x, (bottom -= high), 1, high);
+      bottom -= high;
+      (this.piles[tone * (FULL + 1) + this.step] ??= []).push(x, bottom, high);
       this.stack[tone] = 0;
     }
+  }
+
+  /** Draw the stacks, a colour at a time: to change colours costs more than to draw. */
+  private drawPiles(): void {
+    this.piles.forEach((bars, at) => {
+      this.ctx.fillStyle = this.scene.colors.tones[Math.floor(at / (FULL + 1))].fill[at % (FULL + 1)];
+      for (let i = 0; i < bars.length; i += 3) this.ctx.fillRect(bars[i], bars[i + 1], 1, bars[i + 2]);
+    });
   }
 
   private wide(from: number, to: number, room: number, i: number, number: number): void {
@@ -169,7 +178,7 @@ class Pen {
     const { timeline, colors, said } = this.scene;
     const { kind } = row.lane;
     const lines = written(this.ctx, said(kind, timeline.names[row.name[i]]), width - 8, kind, height);
-    this.ctx.fillStyle = kind === "step" || kind === "thread" ? colors.text : ink;
+    this.ctx.fillStyle = ink === colors.soft || (kind !== "step" && kind !== "thread") ? ink : colors.text;
     lines.forEach((line, at) =>
       this.ctx.fillText(line, x + 4, top + height / 2 + 0.5 + (at - (lines.length - 1) / 2) * 13));
   }
@@ -226,6 +235,13 @@ function written(ctx: CanvasRenderingContext2D, name: string, width: number, kin
     const lines = [text.slice(0, at), text.slice(at + 1)];
     if (at > 0 && lines.every((line) => wide(ctx, line) <= width)) return lines;
   }
+  const core = coreOf(text);
+  if (core !== text) return written(ctx, core, width, kind, height);
   const letters = Math.floor(((width - 6) / whole) * text.length);
   return letters >= (kind === "idle" ? 9 : 5) ? [`${text.slice(0, letters).trimEnd()}…`] : [];
+}
+
+/** Return what tells a name from its neighbours: "forward" of "nn/module.py(12): forward", "add" of "aten::add". */
+function coreOf(name: string): string {
+  return name.replace(/^.*\.py\(\d+\): (?=.)/, "").replace(/^(?:void )?(?:\w+::)+(?=\w)/, "").replace(/^void (?=.)/, "");
 }

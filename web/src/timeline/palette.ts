@@ -62,7 +62,8 @@ export function palette(drawn: Drawn, light = false): Palette {
 
 function tone(full: Rgb, ground: Rgb): Tone {
   const fill = Array.from({ length: FULL + 1 }, (_, step) => css(mix(ground, full, 0.14 + (0.86 * step) / FULL)));
-  return { fill, ink: luminance(full) > 0.3 ? "#14171c" : "#ffffff" };
+  const [white, black] = [1.05 / (luminance(full) + 0.05), (luminance(full) + 0.05) / 0.058];
+  return { fill, ink: white >= 4 || white > black ? "#ffffff" : "#14171c" };
 }
 
 function luminance(color: Rgb): number {

@@ -71,10 +71,11 @@ def measure(run: Run) -> Curves:
 
 
 def _dips(one: Shape, dips: Dips) -> Intervals:
-    """Return when a GPU was in its dips; a sample stands for an interval from its time on, as in places of findings."""
+    """Return when a GPU was in its dips: from half an interval before their samples to half of one after them."""
     first, last = runs((one.body.value < DIP) & dips.mask)
     time = one.body.time - one.samples.time[0]
-    return Intervals(time[first], time[last - 1] + round(one.samples.interval_s * 1e9))
+    half = round(one.samples.interval_s * 1e9 / 2)
+    return Intervals((time[first] - half).clip(0), time[last - 1] + half)
 
 
 def _devices(shapes: Sequence[Shape]) -> Iterator[DeviceBusy]:

@@ -20,6 +20,7 @@ from whyidle.render.comparison import (
     rows,
 )
 from whyidle.render.html.drawn import Scale, Whisker, around, whisker
+from whyidle.render.html.figures import figure
 from whyidle.render.html.rows import Item, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.sides import Sides, sides
@@ -176,7 +177,8 @@ def _numbers(found: Comparison) -> Section | None:
 def _charts(found: Comparison) -> Section | None:
     if not found.charts:
         return None
-    return Section("steps", "Step times", filled("comparison_charts", charts=list(enumerate(found.charts))))
+    drawn = [figure(chart, index, tall=True) for index, chart in enumerate(found.charts)]
+    return Section("steps", "Step times", filled("charts", families=[("", drawn)], above=""))
 
 
 def _timelines(found: Comparison) -> Section | None:

@@ -1,8 +1,8 @@
 """What the scripts draw, as they read it: one compressed block of bytes, in base64.
 
-First a lane's columns, lane after lane: start (difference to the one before), duration, name, each as unsigned
-LEB128, then depth as bytes, then covered as bytes (0-255). Then, from `head` on, JSON with everything else, which says
-where each lane begins. web/src/data.ts reads it. Names and numbers take much less room so than outside.
+First a lane's columns, lane after lane: start (difference to the one before), duration, name, each as a `column`, then
+depth as bytes, then covered as bytes (0-255). Then, from `head` on, JSON with everything else, which says where each
+lane begins. web/src/data.ts reads it. Names and numbers take much less room so than outside.
 """
 
 from __future__ import annotations
@@ -50,6 +50,18 @@ def in_script(text: str) -> Markup:
     return Markup(text.encode("utf-8", "replace").decode("utf-8"))  # noqa: S704
 
 
+def column(values: NDArray[np.int64]) -> bytes:
+    """Return numbers from 0 on in the shorter of two forms, as the first byte says.
+
+    0: unsigned LEB128, for numbers of any sort. n: each in n bytes, first the lowest byte of all, then the next, for
+    numbers that are alike in their highest bytes only, as random times are.
+    """
+    width = max((int(values.max(initial=0)).bit_length() + 7) // 8, 1)
+    planes = values.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width].T.tobytes()
+    forms = (b"\0" + varints(values), bytes([width]) + planes)
+    return min(forms, key=lambda form: len(zlib.compress(form, 1)))
+
+
 def varints(values: NDArray[np.int64]) -> bytes:
     """Return numbers from 0 on as unsigned LEB128, one after the other."""
     left = values.astype(np.uint64)
@@ -82,9 +94,9 @@ def _timeline(timeline: Timeline, block: bytearray, room: int) -> dict[str, obje
 
 def _lane(lane: Lane, zero: int, used: NDArray[np.int32], block: bytearray) -> dict[str, object]:
     offset = len(block)
-    block += varints(np.diff(lane.start, prepend=zero).clip(0))
-    block += varints((lane.end - lane.start).clip(0))
-    block += varints(np.searchsorted(used, lane.name))
+    block += column(np.diff(lane.start, prepend=zero).clip(0))
+    block += column((lane.end - lane.start).clip(0))
+    block += column(np.searchsorted(used, lane.name))
     block += lane.depth.astype(np.uint8).tobytes()
     block += np.round(lane.covered.clip(0, 1) * 255).astype(np.uint8).tobytes()
     shown = {"title": clean(lane.title), "kind": lane.kind, "count": lane.count}

@@ -85,7 +85,8 @@ def upward(chart: Chart) -> tuple[Scale, tuple[Tick, ...]]:
     ticks = [Tick(scale.share(value), f"{value:,.{places}f}" if value else "0") for value in multiples(scale, step)]
     if chart.upper == scale.high and ticks[-1].at < 1 - 1e-9:  # a limit that is no round number
         ticks = [tick for tick in ticks if tick.at < 1 - CLOSE]
-        ticks.append(Tick(1.0, f"{chart.upper:,.{max(places, 1)}f}"))
+        places = places if float(chart.upper).is_integer() else max(places, 1)
+        ticks.append(Tick(1.0, f"{chart.upper:,.{places}f}"))
     return scale, tuple(ticks)
 
 

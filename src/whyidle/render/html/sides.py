@@ -13,6 +13,7 @@ from whyidle.render.html.drawn import Piece, stacked
 from whyidle.render.palette import COLORS, slug
 from whyidle.render.words import duration, percent
 
+NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 SMALL: Final = 0.002  # of the time on both sides: no line in the table
 # What a host computes in, as busy as a GPU is: in one colour.
@@ -102,7 +103,7 @@ def _line(
     cells = []
     for shares, time in zip(both, times, strict=True):
         share = shares.get(label, 0.0)
-        in_step = f" · {duration(share * time)}" if time is not None else ""
+        in_step = f" · {duration(share * time).replace(' ', NO_BREAK)}" if time is not None else ""
         cells.append("not recorded" if not shares else f"{percent(share)}{in_step}" if share > 0 else "–")
     change = ""
     if all(both) and times[0] is not None and times[1] is not None:

@@ -12,6 +12,7 @@ from whyidle.model.evidence import Floats64
 from whyidle.model.picture import Chart, Line, Mark, Picture
 from whyidle.model.watch_history import Utilization, WatchedGpu, WatchHistory
 from whyidle.render.base import Look
+from whyidle.render.html.figures import figure, spans
 from whyidle.render.html.rows import Item, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.verb_page import verb_page
@@ -164,7 +165,9 @@ def _last(history: WatchHistory) -> Iterator[Chart]:
 def _drawn(charts: Sequence[Chart]) -> Section | None:
     if not charts:
         return None
-    return Section("curves", "Curves", filled("watch_curves", charts=list(enumerate(charts))))
+    shared = spans(charts)
+    drawn = [figure(chart, index, span=shared.get(chart.group)) for index, chart in enumerate(charts)]
+    return Section("curves", "Curves", filled("charts", families=[("", drawn)], above=""))
 
 
 def _about(history: WatchHistory) -> Section:

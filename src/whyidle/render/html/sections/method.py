@@ -10,7 +10,7 @@ from markupsafe import Markup
 from whyidle.model.finding import Finding, Fix, Report
 from whyidle.render.html.prose import prose
 from whyidle.render.html.section import Section, filled
-from whyidle.render.page import about_and_ignore
+from whyidle.render.page import NO_RULE_YET, about_and_ignore
 from whyidle.render.passages import EFFORT
 from whyidle.render.problems import Problem, changes, known, sections, summary
 from whyidle.rules.base import Threshold
@@ -22,12 +22,12 @@ class Note:
 
     rule: str
     summary: str
-    about: Markup
-    ignore: Markup
-    fixes: Sequence[tuple[Fix, str]]  # with what it takes
-    thresholds: Sequence[tuple[str, Threshold]]
-    checks: Sequence[tuple[str, str, Markup]]  # what lint finds of it: its name, a sentence, how it knows
-    findings: Sequence[int]  # the ranks of those that are of it, from 1 on
+    about: Markup | str = ""
+    ignore: Markup | str = ""
+    fixes: Sequence[tuple[Fix, str]] = ()  # with what it takes
+    thresholds: Sequence[tuple[str, Threshold]] = ()
+    checks: Sequence[tuple[str, str, Markup]] = ()  # what lint finds of it: its name, a sentence, how it knows
+    findings: Sequence[int] = ()  # the ranks of those that are of it, from 1 on
 
 
 def section(report: Report) -> Section:
@@ -49,6 +49,8 @@ def _notes(report: Report) -> Iterator[Note]:
         if rule in every:
             numbers = [number for number, finding in enumerate(report.findings, start=1) if finding.rule == rule]
             yield _note(every[rule], numbers)
+        elif rule in NO_RULE_YET:
+            yield Note(rule, f"No rule yet: {NO_RULE_YET[rule]}.")
 
 
 def _following(report: Report) -> Iterator[str]:

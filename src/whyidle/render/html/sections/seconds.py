@@ -101,16 +101,16 @@ def _meaning(label: str, of_gpu: bool) -> str:
 
 
 def _beside(summary: Summary) -> list[tuple[str, str, str]]:
-    """Return what else was measured of how the GPU is used."""
-    in_loader = summary.data_wait_share if summary.gpu_idle_share is not None else None
-    shares = (
-        ("Model FLOP utilization", summary.mfu, f"of {summary.mfu_peak}" if summary.mfu_peak else ""),
-        ("Matrix products on tensor cores", summary.tensor_core_share, ""),
-        ("Collectives alone on the GPU", summary.collective_exposed_share, ""),
-        ("Waiting for a peer in collectives", summary.collective_wait_share, ""),
-        ("In the loader, the GPU busy or not", in_loader, ""),
-    )
-    told = [(label, percent(share), more) for label, share, more in shares if share]
-    if summary.launches_per_step:
-        told.append(("Launches per step", f"{summary.launches_per_step:,.0f}", ""))
+    """Return how the busy time is used, where that was measured; all else stands with what was judged."""
+    told = []
+    if summary.mfu is not None:
+        told.append(
+            ("Model FLOP utilization", percent(summary.mfu), f"of {summary.mfu_peak}" if summary.mfu_peak else "")
+        )
+    if summary.tensor_core_share is not None:
+        told.append(("On tensor cores", percent(summary.tensor_core_share), "of matrix products and convolutions"))
+    if summary.collective_exposed_share:
+        told.append(("Collectives alone", percent(summary.collective_exposed_share), "of the time"))
+    if summary.collective_wait_share:
+        told.append(("Waiting for a peer", percent(summary.collective_wait_share), "of the time, in collectives"))
     return told

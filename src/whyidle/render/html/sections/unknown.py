@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from whyidle.model.finding import Report
+from whyidle.model.finding import WATCH, Report
 from whyidle.render.caveats import ways
 from whyidle.render.html.section import Section, filled
 from whyidle.render.problems import summary
 from whyidle.rules import all_rules
 
 _JOB = " -- python train.py"  # stands for the command of the reader
+_PRINTS = "whyidle demo --record"  # how to record with torch.profiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,15 @@ def section(report: Report) -> Section | None:
     for how, rules in told:
         way = Way(how, tuple((rule, about.get(rule, "")) for rule in rules))
         by_command.setdefault("\n".join(commands(how)), []).append(way)
-    groups = sorted(by_command.items(), key=lambda group: -_count(group[1]))
-    return Section("unknown", "Not judged", filled("unknown", groups=groups, count=len(report.unknown)))
+    groups = sorted(by_command.items(), key=lambda group: (not group[0].startswith(WATCH), -_count(group[1])))
+    return Section("unknown", "Not judged", filled("unknown", groups=groups, count=len(report.unknown), prints=_PRINTS))
 
 
 def commands(how: str) -> tuple[str, ...]:
     """Return the commands that a sentence names in backticks, such that they can be pasted."""
     named = re.findall(r"`((?:whyidle|nvidia-smi|dcgmi) [^`]+)`", how)
+    if not named and re.match(r"record |call prof\.|put torch\.", how):
+        return (_PRINTS,)
     return tuple(f"{one}{_JOB}" if re.match(r"whyidle run\b(?!.* -- )", one) else one for one in named)
 
 
