@@ -92,11 +92,10 @@ def diagnose(
     diagnosis.check(predict=not no_predict, what_if=asked)
     usd, whose = priced(price)
     judge = partial(diagnosis.diagnose, paths, price=usd, price_source=whose, gpus=gpus, hours=hours, what_if=asked)
-    judge = partial(judge, picture=renders.draws)
     with destination(output, force=force, color=not no_color, everything=everything) as out:
         try:
             with loading() as progress:
-                report = judge(predict=not no_predict, source=source, progress=progress)
+                report = judge(predict=not no_predict, source=source, picture=renders.draws, progress=progress)
         except WhyIdleError as error:
             # A program that reads standard output gets its report all the same, but for a name that no rule has.
             if chosen != "terminal" and output is None and not diagnosis.unheard_of(asked):

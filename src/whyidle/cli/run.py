@@ -91,8 +91,7 @@ def run(
         whyidle run -- python -m package.train
         whyidle run -- torchrun --nproc-per-node 8 train.py
         whyidle run -- accelerate launch train.py
-        whyidle run --workers -o runs/today -- bash train.sh
-        whyidle run --report report.html -- python train.py
+        whyidle run --workers --report today.html -o runs/today -- bash train.sh
         whyidle run --set loader:num_workers=8 --set torch:tf32=on -- python a.py
 
     --set changes arguments of DataLoaders (loader:num_workers, batch_size, prefetch_factor, pin_memory …) and
