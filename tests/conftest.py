@@ -16,8 +16,28 @@ settings.load_profile("whyidle")
 CORPUS = Path(os.environ.get("WHYIDLE_CORPUS", ROOT.parent / "shared" / "corpus"))
 
 
+# A file is run by one process: those that take minutes begin first, so that no process has one left at the end.
+LONGEST = (
+    "test_accuracy.py",
+    "test_survival.py",
+    "test_style.py",
+    "test_loader_trial.py",
+    "test_apply.py",
+    "test_injection.py",
+    "test_replay_corpus.py",
+    "test_corpus.py",
+    "world/test_laws.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; the others stay in the order of their names."""
+    place = {item.path: index for index, name in enumerate(LONGEST) for item in items if str(item.path).endswith(name)}
+    items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin files in the order of their names: xdist keeps those of few tests, which take long, for the end."""
+    """Begin files in that order: xdist keeps those of few tests, which may take long, for the end."""
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
