@@ -62,6 +62,11 @@ class Gain:
     money: str  # "$0.87 of each $2.60 GPU-hour"; empty without a price
     month: str  # what that comes to in a month of running
 
+    @property
+    def has_interval(self) -> bool:
+        """Say whether the speedup has one: both ends may read the same."""
+        return _DASH in self.speedup
+
 
 def gain(predicted: Predicted, report: Report) -> Gain:
     """Return what a change is worth in parts."""

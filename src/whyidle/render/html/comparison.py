@@ -241,7 +241,7 @@ def _findings(found: Comparison) -> Section | None:
 def _jump(finding: Finding, drawn: list[Timeline], side: int) -> Jump | None:
     """Return where a finding shows in the timeline of its side; None where that is not drawn."""
     for place in finding.locations if drawn else ():
-        if place.start_s is not None and place.end_s is not None and place.rank in (None, drawn[side].rank):
+        if place.start_s is not None and place.end_s is not None and place.file == drawn[side].file:
             return Jump(side, round(place.start_s * 1e9), round(place.end_s * 1e9))
     return None
 
