@@ -61,6 +61,9 @@ def check(picture, report):
     lanes = [lane for timeline in picture.timelines for lane in idle_of(timeline)]
     if lanes and all(len(lane) == lane.count for lane in lanes) and report.summary.idle_by_cause:
         windows = sum(device.window_s for device in report.summary.devices)
+        if len(lanes) == len(picture.timelines):  # else a window holds those of several devices
+            judged = [timeline.window for timeline in picture.timelines]
+            assert sum(end - start for start, end in judged) / 1e9 == pytest.approx(windows, rel=1e-6)
         for code, cause in enumerate(CAUSES):
             total = sum(int((lane.end - lane.start)[lane.name == code].sum()) for lane in lanes) / 1e9
             assert total / windows == pytest.approx(report.summary.idle_by_cause.get(cause, 0.0), abs=1e-6)

@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import type { Lane, LaneKind, Timeline } from "../src/data";
+import { momentOf } from "../src/charts/moment";
+import type { Chart, Lane, LaneKind, Timeline } from "../src/data";
+import { idleShare } from "../src/timeline/about";
 import { alike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
 import { placeIn } from "../src/timeline/hash";
 import { layout, ordered } from "../src/timeline/layout";
@@ -22,7 +24,7 @@ function lane(kind: LaneKind, slices: [start: number, end: number, name?: number
 }
 
 function timeline(lanes: Lane[], names: string[], end = 1000): Timeline {
-  return { title: "rank 3", file: "a.json", rank: 3, start: 0, end, names, lanes, note: "" };
+  return { title: "rank 3", file: "a.json", rank: 3, start: 0, end, window: [0, end], names, lanes, note: "" };
 }
 
 test("times have three digits and a unit, as in the terminal", () => {
@@ -90,6 +92,25 @@ test("steps of the same number stand at the same place", () => {
   const none = timeline([lane("stream", [[0, 1]])], ["k"], 500);
   assert.equal(stepsOf(none), null);
   assert.deepEqual(alike(slow, none, { start: 100, end: 300 }), { start: 50, end: 150 });
+});
+
+test("a share is of what was judged, which steps do not tell", () => {
+  const lanes = [lane("step", [[400, 500, 0]]), lane("idle", [[0, 200, 1], [400, 450, 1], [900, 1000, 1]])];
+  const made = { ...timeline(lanes, ["step 1", "data_wait"]), window: [100, 900] as [number, number] };
+  const rows = lanes[1] ? rowsOf(lanes[1]) : [];
+  assert.equal(idleShare(made, rows, made), 150 / 800);
+  assert.equal(idleShare(made, rows, { start: 0, end: 200 }), 1);
+  assert.equal(idleShare(made, rows, { start: 920, end: 1000 }), null);
+});
+
+test("a chart of steps leads to the timeline that it counts, or nowhere", () => {
+  const steps = [timeline([lane("step", [[0, 10, 0]])], ["step 4"]), timeline([lane("step", [[50, 60, 0]])], ["step 4"])];
+  const drawn = { timelines: steps, charts: [], causes: {}, meanings: {} };
+  const chart = { title: "", unit: "ms", axis: "step", x: [4], lines: [], marks: [], group: "", clock: "", note: "",
+    upper: null, timeline: 1 } as Chart;
+  assert.deepEqual(momentOf(chart, 4, drawn), { timeline: 1, start: 50, end: 60, label: "step 4" });
+  assert.equal(momentOf(chart, 5, drawn), null);
+  assert.equal(momentOf({ ...chart, timeline: null }, 4, drawn), null);
 });
 
 test("a search counts what it finds", () => {

@@ -37,6 +37,7 @@ def sketch_of(analysis: Analysis) -> Sketch:
         low - t.trace.origin,
         high - t.trace.origin,
         (*notes, *told),
+        (low - t.trace.origin, high - t.trace.origin),
     )
 
 

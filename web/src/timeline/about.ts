@@ -93,12 +93,10 @@ function groups(drawn: Drawn, timeline: Timeline, idle: Row[]): Group[] {
   return sorted;
 }
 
-/** Return the part of a span that was judged: what lies within steps, where there are any. */
-export function judged(timeline: Timeline, span: Span): Span {
-  const lane = timeline.lanes.find((one) => one.kind === "step" && one.start.length);
-  if (!lane) return span;
-  const start = Math.max(span.start, lane.start[0]);
-  return { start, end: Math.max(start, Math.min(span.end, lane.end[lane.end.length - 1])) };
+/** Return the part of a span that was judged; steps alone do not tell it. */
+export function judged({ window: [low, high] }: Timeline, span: Span): Span {
+  const start = Math.max(span.start, low);
+  return { start, end: Math.max(start, Math.min(span.end, high)) };
 }
 
 /** Return which share of the judged part of a span is idle; null where no lane tells. */
