@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from tests.laws.recordings import recordings
 from tests.traces import AUTOGRAD, Recording
 from whyidle.judge import judge, measured_of
+from whyidle.measure.sanity import Doubt
 from whyidle.model.evidence import Run
 from whyidle.model.finding import CAUSES, Report, RunInfo, Summary
 from whyidle.picture import picture_of, ranks, traces
@@ -161,6 +163,18 @@ def test_a_trace_without_a_gpu_shows_its_threads():
     (timeline,) = drawn_by_hand(r).timelines
     assert [lane.kind for lane in timeline.lanes] == ["step", "thread"]
     assert timeline.end == 30_000
+
+
+def test_idle_time_that_cannot_be_believed_is_not_drawn():
+    run = Run(traces=(two_steps().trace(),))
+    measured = measured_of(run)
+    for doubts, kinds in (
+        ((), {"idle"}),
+        ((Doubt("This is the capture of a graph.", refuse=True, hollow=True),), set()),
+    ):
+        picture = picture_of(run, replace(measured, doubts=doubts), NOTHING)
+        assert {lane.kind for lane in picture.timelines[0].lanes} & {"idle"} == kinds
+        assert [line.label for line in picture.charts[0].lines] == ["step time", *(["GPU idle"] if kinds else [])]
 
 
 def test_nothing_is_drawn_of_nothing():

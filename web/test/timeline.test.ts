@@ -4,7 +4,8 @@ import test from "node:test";
 
 import { momentOf } from "../src/charts/moment";
 import type { Chart, Lane, LaneKind, Timeline } from "../src/data";
-import { idleShare } from "../src/timeline/about";
+import { idleShare, legend } from "../src/timeline/about";
+import { leftOut } from "../src/timeline/leftOut";
 import { alike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
 import { placeIn } from "../src/timeline/hash";
 import { layout, ordered } from "../src/timeline/layout";
@@ -101,6 +102,19 @@ test("a share is of what was judged, which steps do not tell", () => {
   assert.equal(idleShare(made, rows, made), 150 / 800);
   assert.equal(idleShare(made, rows, { start: 0, end: 200 }), 1);
   assert.equal(idleShare(made, rows, { start: 920, end: 1000 }), null);
+});
+
+test("what is too short to be drawn counts as idle time all the same", () => {
+  const idle = lane("idle", [[0, 100, 0], [500, 600, 0]]);
+  idle.covered = Uint8Array.from([255, 0, 127.5, 255]); // of 250 ns each: 250, 0, 124.5, 250
+  const made = timeline([idle], ["data_wait"]);
+  const rows = rowsOf(idle);
+  assert.deepEqual([...leftOut(made, idle)].map(Math.round), [150, 0, 25, 250]);
+  assert.ok(Math.abs(idleShare(made, rows, made)! - (200 + 150 + 24.5 + 250) / 1000) < 1e-3);
+  assert.ok(Math.abs(idleShare(made, rows, { start: 125, end: 250 })! - 75 / 125) < 1e-3);
+  const drawn = { timelines: [made], charts: [], causes: { data_wait: "waiting-for-data" }, meanings: {} };
+  assert.deepEqual(legend(drawn, made, rows, made).map(({ label, share }) => [label, Math.round(share * 100)]),
+    [["waiting for data", 20], ["too short to be drawn", 42]]);
 });
 
 test("a chart of steps leads to the timeline that it counts, or nowhere", () => {

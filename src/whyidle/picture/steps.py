@@ -44,7 +44,7 @@ def charts(measured: Measured) -> Iterator[Chart]:
         yield from by_step("Step time, as printed", number, lines, marks, _printed_every(number))
         times.append((lines["step time"], ""))
     if traced is not None:
-        yield from _traced(traced, len(measured.analyses))
+        yield from _traced(traced, len(measured.analyses), with_idle=measured.tells_idle)
         steps = (traced.t.steps.end - traced.t.steps.start) / 1e9
         times.append((steps, _of(traced.t.trace.rank, len(measured.analyses))))
     if times:
@@ -88,15 +88,16 @@ def _pauses(w: Watch, phase: int, kind: MarkKind) -> Iterator[Mark]:
     yield from (Mark(kind, kind, float(step), float(step)) for step in steps[:MARKS].tolist())
 
 
-def _traced(a: Analysis, ranks: int) -> Iterator[Chart]:
+def _traced(a: Analysis, ranks: int, *, with_idle: bool) -> Iterator[Chart]:
     """Yield the steps of a trace, and the idle time in each, mean of its GPUs."""
     order = np.argsort(a.t.steps.start, kind="stable")
     start, end, number = (column[order] for column in (a.t.steps.start, a.t.steps.end, a.t.steps.number))
     lines = {"step time": (end - start) / 1e9}
     idle = [union(device.gaps.span.start, device.gaps.span.end) for device in a.devices]
     waits = [device.pieces.of("data_wait") for device in a.devices]
-    lines["GPU idle"] = _inside(start, end, idle)
-    if any(len(one) for one in waits):
+    if with_idle:
+        lines["GPU idle"] = _inside(start, end, idle)
+    if with_idle and any(len(one) for one in waits):
         lines["idle, waiting for data"] = _inside(start, end, waits)
     trace = a.t.trace
     yield from by_step("Step time of the traced steps", number, lines, (), _of(trace.rank, ranks), trace.path)
