@@ -170,7 +170,7 @@ def test_idle_time_that_cannot_be_believed_is_not_drawn():
     measured = measured_of(run)
     for doubts, kinds in (
         ((), {"idle"}),
-        ((Doubt("This is the capture of a graph.", refuse=True, hollow=True),), set()),
+        ((Doubt("It captures a graph.", refuse=True, hollow=True),), set()),
     ):
         picture = picture_of(run, replace(measured, doubts=doubts), NOTHING)
         assert {lane.kind for lane in picture.timelines[0].lanes} & {"idle"} == kinds
