@@ -14,7 +14,7 @@ from tests.traces import AUTOGRAD, Recording
 from whyidle.judge import judge, measured_of
 from whyidle.measure.sanity import Doubt
 from whyidle.model.evidence import Run
-from whyidle.model.finding import CAUSES, Report, RunInfo, Summary
+from whyidle.model.finding import CAUSES, Finding, Location, Report, RunInfo, Summary
 from whyidle.picture import picture_of, ranks, traces
 from whyidle.read import load
 
@@ -200,4 +200,8 @@ def test_of_many_ranks_some_are_drawn_and_that_is_said():
     assert shown == sorted(shown)
     assert {0, 39} <= set(shown), "the one that idles most, and the one that idles least"
     assert picture.timelines[0].note.startswith("16 of 40 ranks are drawn")
+    places = tuple(Location(f"rank{rank}.json", rank=rank) for rank in range(10, 35))
+    named = replace(report, findings=(Finding("dist.straggler", "high", 0.9, "Some are late.", 0.3, locations=places),))
+    kept = {a.t.trace.rank for a in ranks.drawn_of(measured.analyses, named)[0]}
+    assert {0, 39} <= kept, "however many findings name"
     assert traces.title_of(found[3]) == "rank 3"

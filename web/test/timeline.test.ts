@@ -6,7 +6,7 @@ import { momentOf } from "../src/charts/moment";
 import type { Chart, Lane, LaneKind, Timeline } from "../src/data";
 import { idleShare, legend } from "../src/timeline/about";
 import { leftOut } from "../src/timeline/leftOut";
-import { alike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
+import { alike, countAlike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
 import { placeIn } from "../src/timeline/hash";
 import { layout, ordered } from "../src/timeline/layout";
 import { above, rowsOf, sliceAt, taken } from "../src/timeline/rows";
@@ -90,6 +90,8 @@ test("steps of the same number stand at the same place", () => {
   assert.equal(timeAt(stepsOf(fast)!, 5.5), 55);
   assert.deepEqual(alike(slow, fast, { start: 100, end: 300 }), { start: 50, end: 60 });
   assert.deepEqual(alike(slow, fast, { start: 100, end: 300 }, true), { start: 50, end: 250 });
+  const log = timeline([lane("step", [[0, 100, 0]]), lane("phase", [[0, 50, 0]])], ["step 5"]);
+  assert.deepEqual([countAlike(slow, fast), countAlike(slow, log), countAlike(log, log)], [true, false, true]);
   const none = timeline([lane("stream", [[0, 1]])], ["k"], 500);
   assert.equal(stepsOf(none), null);
   assert.deepEqual(alike(slow, none, { start: 100, end: 300 }), { start: 50, end: 150 });

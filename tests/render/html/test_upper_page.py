@@ -191,6 +191,11 @@ def test_money_is_of_what_is_paid_for() -> None:
     assert "Per hour" not in text, "what the host does is not what GPUs cost"
 
 
+def test_a_month_of_gpus_that_nobody_recorded_says_so(one_predicted: Report) -> None:
+    assert "if all are like" not in html_of(cost.price(one_predicted, 2.60))
+    assert "all 8 GPUs, if all are like the 1 recorded." in html_of(cost.price(one_predicted, 2.60, 8))
+
+
 def test_an_interval_is_named_only_where_one_is_shown(one_predicted: Report) -> None:
     assert "80% interval" in html_of(one_predicted)
     sure = replace(one_predicted.findings[0].fixes[0].predicted, speedup=Estimate(1.5, 1.5, 1.5))

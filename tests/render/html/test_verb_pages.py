@@ -174,6 +174,15 @@ def test_a_finding_leads_only_to_the_recording_in_which_it_was_seen() -> None:
         assert html.partition("<script")[0].count("data-start") == jumps
 
 
+def test_of_two_findings_of_one_rule_the_first_is_told() -> None:
+    twice = tuple(
+        Finding("sync.scalar_read", "high", 0.9, f"It reads at line {n}.", lost) for n, lost in ((1, 0.4), (2, 0.03))
+    )
+    text = read(comparison.comparison_html(replace(IMPROVED, before=replace(BEFORE, findings=twice)), Look()))
+    assert "| 40% | –" in text
+    assert "line 2" not in text
+
+
 def test_shares_are_of_the_time_on_each_step_with_its_pauses() -> None:
     pauses = replace(IMPROVED, before=replace(BEFORE, summary=replace(BEFORE.summary, window_s=10.0, steps=5)))
     text = read(comparison.comparison_html(pauses, Look()))
