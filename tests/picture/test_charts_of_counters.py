@@ -15,6 +15,7 @@ from whyidle.model.evidence import Node, Run, Series
 from whyidle.model.finding import PHASES
 from whyidle.picture import picture_of
 from whyidle.picture.clock import Zero
+from whyidle.picture.counters import rate
 from whyidle.picture.plot import Counter, Quantity, chart, rounded
 from whyidle.read import load
 
@@ -66,6 +67,22 @@ def test_of_many_gpus_three_are_drawn_and_that_is_said():
     found = chart(POWER, [counter([100 + n] * 5, label=f"GPU {n}") for n in range(64)])
     assert [line.label for line in found.lines] == ["lowest: GPU 0", "median: GPU 32", "highest: GPU 63"]
     assert found.note.startswith("3 of 64 are drawn")
+
+
+def test_of_many_lines_the_least_and_the_most_of_all_samples_are_kept():
+    value = np.full(6000, 50.0)
+    value[1234] = 99.0
+    lines = chart(POWER, [counter(value, label=f"GPU {n}") for n in range(5)], 100).lines
+    assert all(line.high is None for line in lines), "bands of five would hide each other"
+    assert [(line.whole.least, line.whole.most) for line in lines] == [(50, 99)] * 5
+    assert lines[0].y.max() < 60
+
+
+def test_samples_of_one_moment_have_no_rate():
+    time = np.array([0, 10**9, 10**9, 2 * 10**9])
+    grown = rate(Series("disk_read_bytes", "", time, np.array([0.0, 5.0, 6.0, 9.0])))
+    assert np.isnan(grown[[0, 2]]).all()
+    assert grown[[1, 3]].tolist() == [5, 3]
 
 
 def test_what_was_not_measured_is_no_chart():

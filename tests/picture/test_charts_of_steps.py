@@ -16,6 +16,7 @@ from whyidle.compare import compare
 from whyidle.judge import judge, measured_of
 from whyidle.model.evidence import Run, Series
 from whyidle.model.finding import PHASES
+from whyidle.model.picture import Mark
 from whyidle.picture import picture_of
 from whyidle.picture.steps import by_step, distribution
 from whyidle.read import load
@@ -59,6 +60,8 @@ def test_steps_are_numbered_and_what_they_waited_is_beside_them(tmp_path):
     assert np.allclose(waits.y, 40, atol=1)
     assert np.allclose(times.y, 100, atol=1)
     (timeline,) = picture.timelines
+    assert chart.timeline == timeline.file
+    assert timeline.window == (timeline.lanes[0].start[0], timeline.lanes[0].end[-1])
     assert timeline.names[timeline.lanes[0].name[0]] == "step 2"
     assert timeline.start == 0, "the start of the run"
     assert timeline.lanes[0].start[0] > 3_000_000_000, "the process began three seconds after the run"
@@ -103,6 +106,27 @@ def test_a_distribution_of_two_sides_is_in_percent_of_each():
     (chart,) = distribution({"before": np.full(30, 0.2), "after": np.full(90, 0.1)})
     assert [line.y.sum() for line in chart.lines] == pytest.approx([100, 100])
     assert chart.unit == "% of steps"
+
+
+def test_a_distribution_tells_the_longest_step_and_how_many_steps_there_are():
+    (chart,) = distribution({"before": np.array([0.1] * 199 + [7.0]), "after": np.linspace(0.1, 0.2, 50)}, "Of rank 3.")
+    before, after = (line.whole for line in chart.lines)
+    assert (before.count, before.least, before.most) == (200, 0.1, 7.0)
+    assert (after.count, after.most) == (50, 0.2)
+    assert chart.x[-1] < 1, "the last bin holds what is longer"
+    assert chart.note == "Of rank 3. The last bar holds 1 step that took longer, up to 7 s."
+
+
+def test_points_of_several_steps_keep_the_mean_of_all_and_the_marks_at_both_ends():
+    values = np.full(1201, 0.1)
+    values[-1] = 100.0
+    marks = [Mark("checkpoint", "checkpoint", step, step) for step in (1.0, 600.0, 1201.0)]
+    (chart,) = by_step("Step time", np.arange(1, 1202), {"step time": values}, marks, timeline="log")
+    whole = chart.lines[0].whole
+    assert (whole.count, whole.least, whole.most) == pytest.approx((1201, 100, 100_000))
+    assert whole.mean == pytest.approx(values.mean() * 1e3)
+    assert [mark.start for mark in chart.marks] == [chart.x[0], 600, chart.x[-1]]
+    assert chart.timeline == "log"
 
 
 def test_few_steps_have_no_distribution():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import given
 from tests.laws.recordings import recordings
 from tests.traces import AUTOGRAD, Recording
 from whyidle.judge import judge, measured_of
+from whyidle.measure.sanity import Doubt
 from whyidle.model.evidence import Run
-from whyidle.model.finding import CAUSES, Report, RunInfo, Summary
+from whyidle.model.finding import CAUSES, Finding, Location, Report, RunInfo, Summary
 from whyidle.picture import picture_of, ranks, traces
 from whyidle.read import load
 
@@ -61,6 +63,9 @@ def check(picture, report):
     lanes = [lane for timeline in picture.timelines for lane in idle_of(timeline)]
     if lanes and all(len(lane) == lane.count for lane in lanes) and report.summary.idle_by_cause:
         windows = sum(device.window_s for device in report.summary.devices)
+        if len(lanes) == len(picture.timelines):  # else a window holds those of several devices
+            judged = [timeline.window for timeline in picture.timelines]
+            assert sum(end - start for start, end in judged) / 1e9 == pytest.approx(windows, rel=1e-6)
         for code, cause in enumerate(CAUSES):
             total = sum(int((lane.end - lane.start)[lane.name == code].sum()) for lane in lanes) / 1e9
             assert total / windows == pytest.approx(report.summary.idle_by_cause.get(cause, 0.0), abs=1e-6)
@@ -160,6 +165,18 @@ def test_a_trace_without_a_gpu_shows_its_threads():
     assert timeline.end == 30_000
 
 
+def test_idle_time_that_cannot_be_believed_is_not_drawn():
+    run = Run(traces=(two_steps().trace(),))
+    measured = measured_of(run)
+    for doubts, kinds in (
+        ((), {"idle"}),
+        ((Doubt("It captures a graph.", refuse=True, hollow=True),), set()),
+    ):
+        picture = picture_of(run, replace(measured, doubts=doubts), NOTHING)
+        assert {lane.kind for lane in picture.timelines[0].lanes} & {"idle"} == kinds
+        assert [line.label for line in picture.charts[0].lines] == ["step time", *(["GPU idle"] if kinds else [])]
+
+
 def test_nothing_is_drawn_of_nothing():
     run = Run()
     picture = picture_of(run, measured_of(run), NOTHING)
@@ -183,4 +200,8 @@ def test_of_many_ranks_some_are_drawn_and_that_is_said():
     assert shown == sorted(shown)
     assert {0, 39} <= set(shown), "the one that idles most, and the one that idles least"
     assert picture.timelines[0].note.startswith("16 of 40 ranks are drawn")
+    places = tuple(Location(f"rank{rank}.json", rank=rank) for rank in range(10, 35))
+    named = replace(report, findings=(Finding("dist.straggler", "high", 0.9, "Some are late.", 0.3, locations=places),))
+    kept = {a.t.trace.rank for a in ranks.drawn_of(measured.analyses, named)[0]}
+    assert {0, 39} <= kept, "however many findings name"
     assert traces.title_of(found[3]) == "rank 3"

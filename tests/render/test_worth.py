@@ -98,6 +98,14 @@ def test_what_a_pause_costs_shows_in_the_mean_only(one_predicted: Report) -> Non
     assert said == "mean 150 → 100 ms/step, 1.5x (1.4–1.6x)"
 
 
+def test_a_gain_that_the_median_does_not_show_is_told_by_the_mean(one_predicted: Report) -> None:
+    prediction = replace(of(one_predicted), step_time_s=0.0227, step_time_mean_s=0.0232)
+    step, mean = Estimate(0.0227, 0.0227, 0.0227), Estimate(0.0222, 0.0228, 0.0232)
+    predicted = Predicted(step, mean, Estimate(1.0, 1.018, 1.05))
+    said = with_worth(replace(one_predicted, prediction=prediction), predicted)
+    assert said == "mean 23.2 → 22.8 ms/step, 1.02x (1.00–1.05x), may not be faster"
+
+
 def test_the_step_of_the_recording_stands_in_for_that_of_the_replay(one_predicted: Report) -> None:
     prediction = replace(of(one_predicted), step_time_s=None, step_time_mean_s=None)
     step, mean = Estimate(1.7, 1.76, 1.8), Estimate(1.7, 1.78, 1.8)

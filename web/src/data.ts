@@ -19,6 +19,7 @@ export interface Timeline {
   rank: number | null;
   start: number; // ns
   end: number;
+  window: [start: number, end: number]; // what was judged: shares are of it
   names: string[];
   lanes: Lane[];
   note: string;
@@ -49,6 +50,7 @@ export interface Chart {
   clock: string;
   note: string;
   upper: number | null;
+  timeline: number | null; // the one whose steps x counts
 }
 
 export interface Drawn {

@@ -2,8 +2,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import type { Lane, LaneKind, Timeline } from "../src/data";
-import { alike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
+import { momentOf } from "../src/charts/moment";
+import type { Chart, Lane, LaneKind, Timeline } from "../src/data";
+import { idleShare, legend } from "../src/timeline/about";
+import { leftOut } from "../src/timeline/leftOut";
+import { alike, countAlike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
 import { placeIn } from "../src/timeline/hash";
 import { layout, ordered } from "../src/timeline/layout";
 import { above, rowsOf, sliceAt, taken } from "../src/timeline/rows";
@@ -22,7 +25,7 @@ function lane(kind: LaneKind, slices: [start: number, end: number, name?: number
 }
 
 function timeline(lanes: Lane[], names: string[], end = 1000): Timeline {
-  return { title: "rank 3", file: "a.json", rank: 3, start: 0, end, names, lanes, note: "" };
+  return { title: "rank 3", file: "a.json", rank: 3, start: 0, end, window: [0, end], names, lanes, note: "" };
 }
 
 test("times have three digits and a unit, as in the terminal", () => {
@@ -87,9 +90,43 @@ test("steps of the same number stand at the same place", () => {
   assert.equal(timeAt(stepsOf(fast)!, 5.5), 55);
   assert.deepEqual(alike(slow, fast, { start: 100, end: 300 }), { start: 50, end: 60 });
   assert.deepEqual(alike(slow, fast, { start: 100, end: 300 }, true), { start: 50, end: 250 });
+  const log = timeline([lane("step", [[0, 100, 0]]), lane("phase", [[0, 50, 0]])], ["step 5"]);
+  assert.deepEqual([countAlike(slow, fast), countAlike(slow, log), countAlike(log, log)], [true, false, true]);
   const none = timeline([lane("stream", [[0, 1]])], ["k"], 500);
   assert.equal(stepsOf(none), null);
   assert.deepEqual(alike(slow, none, { start: 100, end: 300 }), { start: 50, end: 150 });
+});
+
+test("a share is of what was judged, which steps do not tell", () => {
+  const lanes = [lane("step", [[400, 500, 0]]), lane("idle", [[0, 200, 1], [400, 450, 1], [900, 1000, 1]])];
+  const made = { ...timeline(lanes, ["step 1", "data_wait"]), window: [100, 900] as [number, number] };
+  const rows = lanes[1] ? rowsOf(lanes[1]) : [];
+  assert.equal(idleShare(made, rows, made), 150 / 800);
+  assert.equal(idleShare(made, rows, { start: 0, end: 200 }), 1);
+  assert.equal(idleShare(made, rows, { start: 920, end: 1000 }), null);
+});
+
+test("what is too short to be drawn counts as idle time all the same", () => {
+  const idle = lane("idle", [[0, 100, 0], [500, 600, 0]]);
+  idle.covered = Uint8Array.from([255, 0, 127.5, 255]); // of 250 ns each: 250, 0, 124.5, 250
+  const made = timeline([idle], ["data_wait"]);
+  const rows = rowsOf(idle);
+  assert.deepEqual([...leftOut(made, idle)].map(Math.round), [150, 0, 25, 250]);
+  assert.ok(Math.abs(idleShare(made, rows, made)! - (200 + 150 + 24.5 + 250) / 1000) < 1e-3);
+  assert.ok(Math.abs(idleShare(made, rows, { start: 125, end: 250 })! - 75 / 125) < 1e-3);
+  const drawn = { timelines: [made], charts: [], causes: { data_wait: "waiting-for-data" }, meanings: {} };
+  assert.deepEqual(legend(drawn, made, rows, made).map(({ label, share }) => [label, Math.round(share * 100)]),
+    [["waiting for data", 20], ["too short to be drawn", 42]]);
+});
+
+test("a chart of steps leads to the timeline that it counts, or nowhere", () => {
+  const steps = [timeline([lane("step", [[0, 10, 0]])], ["step 4"]), timeline([lane("step", [[50, 60, 0]])], ["step 4"])];
+  const drawn = { timelines: steps, charts: [], causes: {}, meanings: {} };
+  const chart = { title: "", unit: "ms", axis: "step", x: [4], lines: [], marks: [], group: "", clock: "", note: "",
+    upper: null, timeline: 1 } as Chart;
+  assert.deepEqual(momentOf(chart, 4, drawn), { timeline: 1, start: 50, end: 60, label: "step 4" });
+  assert.equal(momentOf(chart, 5, drawn), null);
+  assert.equal(momentOf({ ...chart, timeline: null }, 4, drawn), null);
 });
 
 test("a search counts what it finds", () => {

@@ -98,6 +98,11 @@ class Measured:
     def traces(self) -> tuple[Trace, ...]:
         return tuple(a.t.trace for a in self.analyses)
 
+    @property
+    def tells_idle(self) -> bool:
+        """Say whether what the traces hold of idle time can be believed."""
+        return not any(doubt.hollow for doubt in self.doubts)
+
 
 def measure(run: Run) -> Measured:
     """Measure every rank that did GPU work and can be believed, what the logs tell, and the run as a whole."""

@@ -54,6 +54,17 @@ class Timeline:
     names: tuple[str, ...]
     lanes: tuple[Lane, ...]
     note: str = ""  # what was left out, a sentence; empty where nothing was
+    window: tuple[int, int] | None = None  # ns: what was judged, of which shares are; None: all of it
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What a line is of, all of it: its points may each stand for several."""
+
+    count: int
+    least: float  # of Chart.unit; of a distribution, which counts steps by their time, s
+    mean: float
+    most: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +75,7 @@ class Line:
     y: Floats64  # of Chart.unit; NaN where not measured
     low: Floats64 | None = None  # least of what a point stands for; None where it is one sample
     high: Floats64 | None = None
+    whole: Whole | None = None  # None: its points are all that there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +99,10 @@ class Chart:
     lines: tuple[Line, ...]
     marks: tuple[Mark, ...] = ()
     group: str = ""  # charts of one group share their x axis; "" none
-    clock: str = ""  # what 0 s is: "start of the recording", "2026-11-30 12:00:00 UTC"
+    clock: str = ""  # what 0 s is: "start of the run", "2026-11-30 12:00:00 UTC"
     note: str = ""  # what a reader has to know: "every point is the mean of 60 samples"
     upper: float | None = None  # of y where it is known: 100 of "%"
+    timeline: str = ""  # file of the timeline whose steps x counts; "" none
 
 
 @dataclass(frozen=True, slots=True, eq=False)

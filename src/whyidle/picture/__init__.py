@@ -33,7 +33,7 @@ def picture_of(run: Run, measured: Measured, report: Report, budget: int = thinn
 
 def _sketches(run: Run, measured: Measured, report: Report) -> list[Sketch]:
     analyses, note = drawn_of(measured.analyses, report)
-    found = [traces.sketch_of(analysis) for analysis in analyses]
+    found = [traces.sketch_of(analysis, with_idle=measured.tells_idle) for analysis in analyses]
     if not found:
         found = [sketch for trace in run.traces if (sketch := traces.sketch_of_host(trace)) is not None]
     watches, more = logs_of(measured.watched.watches, {a.t.trace.rank for a in analyses})

@@ -158,10 +158,11 @@ def _of_machine(series: Sequence[Series], node: Node, label: str, zero: Zero) ->
 
 
 def rate(one: Series) -> Floats64:
-    """Return by how much a count grows per second, from the sample before to each; NaN of the first, and of a fall."""
+    """Return by how much a count grows per second, from the sample before to each; NaN of a fall, or not known."""
     grown = np.full(len(one.time), np.nan)
     if len(one.time) > 1:
-        grown[1:] = np.diff(one.value) / (np.diff(one.time) / 1e9)
+        seconds = np.diff(one.time) / 1e9
+        np.divide(np.diff(one.value), seconds, out=grown[1:], where=seconds > 0)
     grown[grown < 0] = np.nan
     return grown
 

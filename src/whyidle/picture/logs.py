@@ -34,6 +34,7 @@ def sketch_of(w: Watch, zero: Zero) -> Sketch:
             row_of("steps", "step", steps, own, zero.at),
             row_of("training thread", "phase", spans, name, zero.at),
         ),
+        window=(int(w.steps.start[0]) - zero.at, int(w.steps.end[-1]) - zero.at),
     )
 
 

@@ -81,8 +81,11 @@ class Marks:
 
     def _begin(self, place: Location, zero: Zero) -> float | None:
         """Return where the curve of a place begins on a clock, in s: its times count from its first sample."""
-        begins = [begin for one in self._series(zero) for begin in _first(*one, place)]
-        return min(begins, default=None)
+        here = list(self._series(zero))
+        for counter in UTILIZATION:  # the first that there is tells how busy a GPU is
+            if begins := [begin for one in here for begin in _first(*one, place, counter)]:
+                return min(begins)
+        return None
 
     def _series(self, zero: Zero) -> Iterator[tuple[str, Series, int]]:
         for curve in self.curves:
@@ -109,8 +112,8 @@ def spans(where: Intervals, zero: int, kind: MarkKind, label: str) -> Iterator[M
         yield Mark(kind, label, (start - zero) / 1e9, (end - zero) / 1e9)
 
 
-def _first(path: str, one: Series, zero: int, place: Location) -> Iterator[float]:
-    if path == place.file and one.device == place.device and one.name in UTILIZATION:
+def _first(path: str, one: Series, zero: int, place: Location, counter: str) -> Iterator[float]:
+    if path == place.file and one.device == place.device and one.name == counter:
         known = one.time[np.isfinite(one.value)]
         yield from ((int(time) - zero) / 1e9 for time in known[:1])
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyidle.model.evidence import Floats64, Ints
-from whyidle.model.picture import Chart, Line, Mark
+from whyidle.model.picture import Chart, Line, Mark, Whole
 from whyidle.picture.clock import Zero
 
 POINTS: Final = 600  # of a line at most
@@ -90,6 +90,13 @@ def points_for(lines: int) -> int:
     return int(np.clip(NUMBERS // max(lines * 3, 1), POINTS_LEAST, POINTS))
 
 
+def whole_of(values: Floats64) -> Whole | None:
+    """Return what measured values are, all of them; None where there are none."""
+    if not len(values):
+        return None
+    return Whole(len(values), float(values.min()), float(values.mean()), float(values.max()))
+
+
 def rounded(values: NDArray[np.float64]) -> Floats64:
     """Return numbers with the digits that a chart can show."""
     known = np.isfinite(values) & (values != 0)
@@ -148,6 +155,8 @@ def _line(
     hold = (before >= 0) & (np.arange(count) - before <= GAP * interval / max(width, 1e-9))
     hold &= np.arange(count) <= here[-1]
     y[:, hold] = y[:, before[hold]]
-    if not bands or size.max() < 2:
+    if size.max() < 2:
         return Line(label, rounded(y[0]))
-    return Line(label, rounded(y[0]), rounded(y[1]), rounded(y[2]))
+    if not bands:
+        return Line(label, rounded(y[0]), whole=whole_of(value))
+    return Line(label, rounded(y[0]), rounded(y[1]), rounded(y[2]), whole_of(value))

@@ -15,8 +15,8 @@ MOST: Final = 16
 def drawn_of(analyses: Sequence[Analysis], report: Report) -> tuple[list[Analysis], str]:
     """Return the ranks that are drawn, and a sentence that says which; empty where all are.
 
-    Those that findings name first, then the one that idles most, the middle one, the one that idles least, and others
-    at equal distances between them.
+    The one that idles most and the one that idles least, those that findings name, the middle one, and others at equal
+    distances between them.
     """
     if len(analyses) <= MOST:
         return list(analyses), ""
@@ -25,7 +25,7 @@ def drawn_of(analyses: Sequence[Analysis], report: Report) -> tuple[list[Analysi
     of_file = {a.t.trace.path: a for a in analyses}
     last = len(by_idle) - 1
     spread = [by_idle[last * index // (MOST - 1)] for index in range(MOST)]
-    wanted = [by_idle[0], *(of_file[file] for file in named if file in of_file), by_idle[last // 2], by_idle[-1]]
+    wanted = [by_idle[0], by_idle[-1], *(of_file[file] for file in named if file in of_file), by_idle[last // 2]]
     chosen = list({id(a): a for a in (*wanted, *spread)}.values())[:MOST]
     kept = [a for a in analyses if any(a is one for one in chosen)]
     return kept, (

@@ -43,6 +43,7 @@ class Sketch:
     low: int = 0  # ns: its left end at the latest; slices may begin before
     high: int = 0
     notes: tuple[str, ...] = ()  # sentences
+    window: tuple[int, int] | None = None  # ns, as Timeline.window
 
     @property
     def bounds(self) -> tuple[int, int]:

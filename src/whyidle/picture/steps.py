@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from whyidle.model.intervals import Intervals, overlap, union
 from whyidle.model.picture import Chart, Line, Mark, MarkKind
 from whyidle.model.times import span
 from whyidle.picture import logs
-from whyidle.picture.plot import rounded
+from whyidle.picture.plot import rounded, whole_of
 
 POINTS: Final = 600  # of a line; of more steps each is the mean of several
 LONG: Final = 10.0  # s: from there on a step time is told in s, not in ms
@@ -35,18 +36,19 @@ def charts(measured: Measured) -> Iterator[Chart]:
     watch = slowest(measured.watched.watches)
     traced = max((a for a in measured.analyses if len(a.t.steps)), key=_mean_step, default=None)
     printed = [found for curve in measured.curves.curves if (found := _printed(curve)) is not None]
-    times: list[Floats64] = []
+    times: list[tuple[Floats64, str]] = []
     if watch is not None:
         yield from _watched(watch, len(measured.watched.watches))
-        times.append(watch.steps.times / 1e9)
+        times.append((watch.steps.times / 1e9, _of(watch.log.process.rank, len(measured.watched.watches))))
     for number, lines, marks in printed:
         yield from by_step("Step time, as printed", number, lines, marks, _printed_every(number))
-        times.append(lines["step time"])
+        times.append((lines["step time"], ""))
     if traced is not None:
-        yield from _traced(traced, len(measured.analyses))
-        times.append((traced.t.steps.end - traced.t.steps.start) / 1e9)
+        yield from _traced(traced, len(measured.analyses), with_idle=measured.tells_idle)
+        steps = (traced.t.steps.end - traced.t.steps.start) / 1e9
+        times.append((steps, _of(traced.t.trace.rank, len(measured.analyses))))
     if times:
-        yield from distribution({"steps": times[0]})
+        yield from distribution({"steps": times[0][0]}, times[0][1])
 
 
 def slowest(watches: Sequence[Watch]) -> Watch | None:
@@ -76,7 +78,7 @@ def _watched(w: Watch, ranks: int) -> Iterator[Chart]:
     left = int(np.count_nonzero(~kept))
     note = f"{left:,} steps in which whyidle itself held up the job are left out." if left else ""
     note = " ".join(filter(None, (_of(w.log.process.rank, ranks), note)))
-    yield from by_step("Step time over the whole run", number, lines, marks, note)
+    yield from by_step("Step time over the whole run", number, lines, marks, note, w.log.path)
 
 
 def _pauses(w: Watch, phase: int, kind: MarkKind) -> Iterator[Mark]:
@@ -86,17 +88,19 @@ def _pauses(w: Watch, phase: int, kind: MarkKind) -> Iterator[Mark]:
     yield from (Mark(kind, kind, float(step), float(step)) for step in steps[:MARKS].tolist())
 
 
-def _traced(a: Analysis, ranks: int) -> Iterator[Chart]:
+def _traced(a: Analysis, ranks: int, *, with_idle: bool) -> Iterator[Chart]:
     """Yield the steps of a trace, and the idle time in each, mean of its GPUs."""
     order = np.argsort(a.t.steps.start, kind="stable")
     start, end, number = (column[order] for column in (a.t.steps.start, a.t.steps.end, a.t.steps.number))
     lines = {"step time": (end - start) / 1e9}
     idle = [union(device.gaps.span.start, device.gaps.span.end) for device in a.devices]
     waits = [device.pieces.of("data_wait") for device in a.devices]
-    lines["GPU idle"] = _inside(start, end, idle)
-    if any(len(one) for one in waits):
+    if with_idle:
+        lines["GPU idle"] = _inside(start, end, idle)
+    if with_idle and any(len(one) for one in waits):
         lines["idle, waiting for data"] = _inside(start, end, waits)
-    yield from by_step("Step time of the traced steps", number, lines, note=_of(a.t.trace.rank, ranks))
+    trace = a.t.trace
+    yield from by_step("Step time of the traced steps", number, lines, (), _of(trace.rank, ranks), trace.path)
 
 
 def _inside(start: Ints, end: Ints, of_devices: Sequence[Intervals]) -> Floats64:
@@ -139,7 +143,12 @@ def _printed_every(number: Ints) -> str:
 
 
 def by_step(
-    title: str, number: Ints, lines: Mapping[str, Floats64], marks: Sequence[Mark] = (), note: str = ""
+    title: str,
+    number: Ints,
+    lines: Mapping[str, Floats64],
+    marks: Sequence[Mark] = (),
+    note: str = "",
+    timeline: str = "",
 ) -> Iterator[Chart]:
     """Yield times of each step as a chart; nothing where there are too few.
 
@@ -149,6 +158,7 @@ def by_step(
         lines: s of each step, by what they are.
         marks: by the number of their step.
         note: what has to be said of it.
+        timeline: as `Chart.timeline`.
     """
     if len(number) < FEW or np.any(np.diff(number) <= 0):
         return
@@ -159,8 +169,15 @@ def by_step(
     x = np.add.reduceat(number, first) / np.diff(first, append=len(number))
     drawn = tuple(_line(label, values * scale, first) for label, values in lines.items())
     said = f"Every point is the mean of {each:,} steps." if each > 1 else ""
-    inside = tuple(mark for mark in marks if x[0] <= mark.start <= x[-1])
-    yield Chart(title, unit, "step", x, drawn, inside, "", "", " ".join(filter(None, (note, said))))
+    inside = tuple(_kept(mark, x) for mark in marks if number[0] <= mark.start <= number[-1])
+    told = " ".join(filter(None, (note, said)))
+    yield Chart(title, unit, "step", x, drawn, inside, note=told, timeline=timeline)
+
+
+def _kept(mark: Mark, x: Floats64) -> Mark:
+    """Return a mark where its step is drawn: the first and the last point of many stand for several."""
+    at = float(np.clip(mark.start, x[0], x[-1]))
+    return replace(mark, start=at, end=at)
 
 
 def _line(label: str, values: Floats64, first: Ints) -> Line:
@@ -171,14 +188,15 @@ def _line(label: str, values: Floats64, first: Ints) -> Line:
     mean = np.full(len(first), np.nan)
     np.divide(np.add.reduceat(np.where(known, values, 0.0), first), count, out=mean, where=count > 0)
     low, high = np.fmin.reduceat(values, first), np.fmax.reduceat(values, first)
-    return Line(label, rounded(mean), rounded(low), rounded(high))
+    return Line(label, rounded(mean), rounded(low), rounded(high), whole_of(values[known]))
 
 
-def distribution(sides: Mapping[str, Floats64]) -> Iterator[Chart]:
+def distribution(sides: Mapping[str, Floats64], note: str = "") -> Iterator[Chart]:
     """Yield how step times are distributed: of one run in steps, of several each in percent of its own.
 
     Args:
         sides: s of each step, by what they are.
+        note: what has to be said of them.
     """
     known = {label: values[np.isfinite(values) & (values > 0)] for label, values in sides.items()}
     if min((len(values) for values in known.values()), default=0) < DISTRIBUTED:
@@ -193,9 +211,12 @@ def distribution(sides: Mapping[str, Floats64]) -> Iterator[Chart]:
     lines = []
     for label, values in known.items():
         counts, _ = np.histogram(values.clip(low, high), edges)
-        lines.append(Line(label, counts * (100 / len(values)) if len(known) > 1 else counts.astype(np.float64)))
+        drawn = counts * (100 / len(values)) if len(known) > 1 else counts.astype(np.float64)
+        lines.append(Line(label, drawn, whole=whole_of(values)))
     beyond = int(np.count_nonzero(every > high))
-    note = f"The last bar holds {beyond:,} steps that took longer, up to {span(float(every.max()))}." if beyond else ""
+    longer = "1 step" if beyond == 1 else f"{beyond:,} steps"
+    more = f"The last bar holds {longer} that took longer, up to {span(float(every.max()))}." if beyond else ""
+    note = " ".join(filter(None, (note, more)))
     unit = "% of steps" if len(known) > 1 else "steps"
     middle = (edges[:-1] + edges[1:]) / 2
     yield Chart("How long steps take", unit, "step_time_s", middle, tuple(lines), _medians(known), note=note)

@@ -118,7 +118,7 @@ def _timeline(sketch: Sketch, room: Sequence[int], parts: int) -> Timeline:
     low, high = sketch.bounds
     lanes = tuple(_lane(row, size, low, high, parts) for row, size in zip(sketch.rows, room, strict=True))
     note = " ".join((*sketch.notes, *_left_out(lanes)))
-    return Timeline(sketch.title, sketch.file, sketch.rank, low, high, sketch.names, lanes, note)
+    return Timeline(sketch.title, sketch.file, sketch.rank, low, high, sketch.names, lanes, note, sketch.window)
 
 
 def _lane(row: Row, room: int, low: int, high: int, parts: int) -> Lane:

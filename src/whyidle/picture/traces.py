@@ -20,8 +20,13 @@ from whyidle.picture.threads import threads
 STREAMS: Final = 12  # lanes of a timeline; of more those that work most
 
 
-def sketch_of(analysis: Analysis) -> Sketch:
-    """Return one trace as lanes; times count from where a trace viewer puts its zero."""
+def sketch_of(analysis: Analysis, *, with_idle: bool = True) -> Sketch:
+    """Return one trace as lanes; times count from where a trace viewer puts its zero.
+
+    Args:
+        analysis: of the trace.
+        with_idle: whether what it says of idle time can be believed.
+    """
     t = analysis.t
     low, high = t.whole_window
     streams = list(_streams(t))
@@ -33,10 +38,11 @@ def sketch_of(analysis: Analysis) -> Sketch:
         t.trace.path,
         t.trace.rank,
         (*CAUSES, *t.trace.strings, *step_names(t.steps)),
-        (*_steps(t, t.steps), *_idle(analysis), *streams, *host),
+        (*_steps(t, t.steps), *(_idle(analysis) if with_idle else ()), *streams, *host),
         low - t.trace.origin,
         high - t.trace.origin,
         (*notes, *told),
+        (low - t.trace.origin, high - t.trace.origin),
     )
 
 

@@ -13,6 +13,7 @@ from whyidle._version import __version__
 from whyidle.model.comparison import Change, Comparison, Interval, Learning, Promise
 from whyidle.model.finding import GROUPS, Estimate, Summary
 from whyidle.render.base import Look
+from whyidle.render.headline import time_per_step
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.lines import hang
 from whyidle.render.pasted import escaped, table, written
@@ -155,7 +156,8 @@ def _share(label: str, one: Summary, other: Summary, before: float | None, after
     """Return a share of the time on both sides, and what it is of a step."""
     cells = []
     for summary, share in ((one, before), (other, after)):
-        step = "" if share is None or summary.step_time_mean_s is None else duration(share * summary.step_time_mean_s)
+        whole = time_per_step(summary)
+        step = "" if share is None or whole is None else duration(share * whole)
         cells.append("not known" if share is None else f"{percent(share)} {step:>8}".rstrip())
     return Row(label, *cells)
 

@@ -12,6 +12,7 @@ from whyidle.render.words import clean, duration, gpu_name, plural, rate
 
 _OVERLAP = 0.02  # of the window: what losses may exceed idle time by through rounding
 _SEVERAL = 1.5  # batches per step
+_FILLS = 0.02  # of the mean step: the time divided by its steps differs by less
 _FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
 
 
@@ -56,6 +57,30 @@ def _rates(summary: Summary) -> Iterator[tuple[float, str]]:
         yield summary.tokens_per_s, "tokens"
     elif summary.samples_per_s is not None:
         yield summary.samples_per_s, "samples"
+
+
+def filling_step(summary: Summary) -> float | None:
+    """Return the mean step, in s, where shares of the time are shares of it, too.
+
+    None where they are not: pauses between steps, or a long first one, take their part of the time.
+    """
+    step, each = summary.step_time_mean_s or summary.step_time_s, time_per_step(summary)
+    return step if step and each and abs(each / step - 1) <= _FILLS else None
+
+
+def time_per_step(summary: Summary) -> float | None:
+    """Return what of the time that was recorded comes on each step, in s: shares of the time are shares of it.
+
+    None where shares and steps are of different times: a trace of a few steps of a job that was watched, or a curve.
+    """
+    traced = summary.gpu_idle_share is not None
+    by_curve = summary.curve_idle_share is not None and not summary.idle_by_cause
+    if traced and (by_curve or summary.watched_s is not None):
+        return None
+    window = summary.window_s if traced else summary.watched_s
+    if window and summary.steps:
+        return window / summary.steps
+    return summary.step_time_mean_s or summary.step_time_s
 
 
 def device_name(device: DeviceBusy, devices: tuple[DeviceBusy, ...]) -> str:

@@ -60,10 +60,15 @@ def bill_of(report: Report, cost: Cost, *, everything: bool) -> str:
     if not everything and "list price" in source:
         source = "list price"
     text += f" ({plural(cost.gpus, 'GPU')} at {money(cost.usd_per_gpu_hour)}, {source})"
-    seen = sum(gpu.count for gpu in report.run.gpus) or report.summary.gpu_count
-    if 0 < seen < cost.gpus:
+    if seen := fewer_recorded(report, cost):
         text += f", if all {cost.gpus:,} GPUs are like the {seen:,} recorded"
     return text + _per_million(cost)
+
+
+def fewer_recorded(report: Report, cost: Cost) -> int:
+    """Return how many GPUs were recorded, where they are fewer than are paid for; else 0."""
+    seen = sum(gpu.count for gpu in report.run.gpus) or report.summary.gpu_count
+    return seen if seen < cost.gpus else 0
 
 
 def _per_million(cost: Cost) -> str:

@@ -62,6 +62,11 @@ class Gain:
     money: str  # "$0.87 of each $2.60 GPU-hour"; empty without a price
     month: str  # what that comes to in a month of running
 
+    @property
+    def has_interval(self) -> bool:
+        """Say whether the speedup has one: both ends may read the same."""
+        return _DASH in self.speedup
+
 
 def gain(predicted: Predicted, report: Report) -> Gain:
     """Return what a change is worth in parts."""
@@ -98,11 +103,15 @@ def steps(before: tuple[float, float], predicted: Predicted, *, of_mean: bool | 
 
 
 def differs(before: tuple[float, float], predicted: Predicted) -> bool:
-    """Say whether the median step changes by another factor than the mean, of which the speedup is."""
+    """Say whether the median step does not tell the speedup, which is that of the mean.
+
+    It changes by another factor, or reads the same before and after while the mean does not.
+    """
     median, mean = predicted.step_time_s.likely, predicted.step_time_mean_s.likely
     if not (before[0] and before[1] and median > 0 and mean > 0):
         return False
-    return abs((before[0] / median) / (before[1] / mean) - 1) > DIFFER
+    stays = duration(before[0]) == duration(median) and duration(before[1]) != duration(mean)
+    return stays or abs((before[0] / median) / (before[1] / mean) - 1) > DIFFER
 
 
 def faster(predicted: Predicted, *, doubt: bool = True) -> str:

@@ -44,7 +44,7 @@ def by_step() -> Chart:
     took = 120 + rng.gamma(2, 6, len(x)) + np.where(x % 50 == 0, 180, 0)
     lines = (Line("step", took), Line("wait for data", took * 0.4 * rng.uniform(0.7, 1.2, len(x))))
     marks = (Mark("evaluation", "evaluation", 100.0, 104.0), Mark("shape", "every 50 steps", 50.0, 50.0))
-    return Chart("Step time", "ms", "step", x, lines, marks, "steps")
+    return Chart("Step time", "ms", "step", x, lines, marks, "steps", timeline="trace.json")
 
 
 def spread() -> Chart:

@@ -70,6 +70,7 @@ def charts() -> list[Chart]:
     ]
     clocks = ["start of the recording", "2026-11-30 13:52:20 UTC", "2026-02-27T23:59:59.5Z", "2026-02-31 00:00:00 UTC"]
     timed = [replace(banded("Power", "W", 1.0), x=np.linspace(0, span, 100), clock=c) for span in spans for c in clocks]
+    timed += [replace(banded("Power", "W", 1.0), x=np.linspace(-low, 600, 100)) for low in (100.0, 450.0, 9000.0)]
     sizes = [
         banded("SM clock", unit, size) for unit in ("MHz", "ms", "°C", "%") for size in (0.0, 1e-6, 0.07, 1, 1337, 2e7)
     ]

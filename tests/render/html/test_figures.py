@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.render.html.charted import banded, by_step, drawing, gpus, report, spread
-from whyidle.model.picture import Chart, Line, Mark
+from whyidle.model.picture import Chart, Line, Mark, Whole
 from whyidle.render.base import Look
 from whyidle.render.html import Html
 from whyidle.render.html.figures import figure, number, said_once, spans, sparkline
@@ -63,6 +63,15 @@ def test_a_chart_of_little_or_nothing_is_still_a_figure(axis: str, values: list[
     html = figure(chart, 0)
     parsed(html)
     assert not values or "nan" not in text(html)
+
+
+def test_numbers_are_those_of_all_samples() -> None:
+    y = np.array([10.0, 20.0])
+    drawn = figure(Chart("Power", "W", "s", np.arange(2.0), (Line("GPU 0", y, whole=Whole(60, 1, 14, 99)),)), 0)
+    assert "GPU 0: least 1 W, mean 14 W, most 99 W" in drawn
+    spread_ = Line("before", y, whole=Whole(20_000, 0.1, 0.11, 3.0))
+    drawn = figure(Chart("How long", "% of steps", "step_time_s", np.array([0.1, 0.2]), (spread_,)), 0)
+    assert "before: steps 20,000, shortest 100 ms, longest 3 s" in drawn
 
 
 def test_what_was_not_measured_is_said_not_drawn_as_zero() -> None:

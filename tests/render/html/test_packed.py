@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.render.html.reports import full, picture
-from whyidle.model.picture import Lane, Picture, Timeline
+from whyidle.model.picture import Chart, Lane, Line, Picture, Timeline
 from whyidle.render import render
 from whyidle.render.html.names import ALL, LONGEST, fitted
 from whyidle.render.html.packing import column, in_script, packed, varints
@@ -97,6 +97,15 @@ def test_slices_come_through(slices: list[tuple[int, int, int, int]]) -> None:
         assert found[1] == end.tolist()
         assert [told[code] for code in found[2]] == [names[code] for code in name]
         assert found[3] == depth.tolist()
+
+
+def test_a_chart_names_the_timeline_whose_steps_it_counts() -> None:
+    shown = tuple(Timeline(f"rank {n}", f"rank{n}.json", n, 0, 99, ("a", "b"), (), window=(5, 90)) for n in range(3))
+    x = np.arange(3.0)
+    charts = [Chart("Step time", "ms", "step", x, (Line("", x),), timeline=name) for name in ("rank1.json", "gone", "")]
+    _, drawn = inflated(packed(Picture(shown, tuple(charts))))
+    assert [chart["timeline"] for chart in drawn["charts"]] == [1, None, None]
+    assert drawn["timelines"][0]["window"] == [5, 90]
 
 
 @given(ANY)

@@ -76,6 +76,7 @@ def test_between_whole_units_the_smaller_one_is_told() -> None:
     assert time_label(90, 30, 300) == "1:30 min"
     assert time_label(5400, 1800, 9000) == "1:30 h"
     assert time_label(2.5, 0.5, 4) == "2.5 s"
+    assert time_label(-90, 30, 300) == "-1:30 min", "a curve may begin before the run"
 
 
 def test_a_clock_of_a_calendar_gives_round_hours() -> None:

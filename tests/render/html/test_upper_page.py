@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from whyidle import cost
 from whyidle.diagnosis import diagnose
-from whyidle.model.finding import CAUSES, Finding, Report, RunInfo, Summary
+from whyidle.model.finding import CAUSES, Cost, Estimate, Finding, Report, RunInfo, Summary
 from whyidle.model.picture import Lane, Picture, Timeline
 from whyidle.render.html.bar import device_parts, parts_of
 from whyidle.render.html.section import Section, capital, code, sentence
@@ -159,6 +159,49 @@ def test_parts_of_the_bar_add_up(weights: list[float], idle: float) -> None:
     assert sum(part.percent for part in parts) == 100
     assert all(part.start >= 0 and part.start + part.share <= 1 + 1e-6 for part in parts)
     assert all(abs(one.start + one.share - two.start) < 1e-9 for one, two in itertools.pairwise(parts))
+
+
+def rows_of(summary: Summary) -> str:
+    made = seconds.section(Report(RunInfo(levels=("trace",)), summary))
+    assert made is not None
+    return Read(str(made.html)).lines
+
+
+PAUSES = Summary(
+    "", window_s=10.0, steps=5, step_time_s=0.5, step_time_mean_s=0.5, gpu_idle_share=0.75,
+    idle_by_cause={"evaluation": 0.7, "dispatch": 0.05}, cost=Cost(2.0, "list price", 1, 1.5),
+)  # fmt: skip
+
+
+def test_shares_are_of_the_step_only_where_steps_fill_the_time() -> None:
+    text = rows_of(PAUSES)
+    assert "Of the time recorded" in text
+    assert re.search(r"evaluation.*\n70%\n7 s \$1.40", text), text
+    assert "all 100%\n10 s $2.00" in text
+    text = rows_of(replace(PAUSES, window_s=2.52))
+    assert "Of the mean step" in text
+    assert "all 100%\n500 ms $2.00" in text
+
+
+def test_money_is_of_what_is_paid_for() -> None:
+    assert "Per hour" in rows_of(PAUSES)
+    assert "Per hour" not in rows_of(replace(PAUSES, curve_idle_share=0.9)), "the whole run idles more"
+    watched = Summary("", watched_s=10.0, host_shares={"data": 0.4, "other": 0.6}, curve_idle_share=0.3, on_gpu=True)
+    text = rows_of(replace(watched, cost=PAUSES.cost))
+    assert "Per hour" not in text, "what the host does is not what GPUs cost"
+
+
+def test_a_month_of_gpus_that_nobody_recorded_says_so(one_predicted: Report) -> None:
+    assert "if all are like" not in html_of(cost.price(one_predicted, 2.60))
+    assert "all 8 GPUs, if all are like the 1 recorded." in html_of(cost.price(one_predicted, 2.60, 8))
+
+
+def test_an_interval_is_named_only_where_one_is_shown(one_predicted: Report) -> None:
+    assert "80% interval" in html_of(one_predicted)
+    sure = replace(one_predicted.findings[0].fixes[0].predicted, speedup=Estimate(1.5, 1.5, 1.5))
+    fixes_ = (replace(one_predicted.findings[0].fixes[0], predicted=sure),)
+    report = replace(one_predicted, findings=(replace(one_predicted.findings[0], fixes=fixes_),))
+    assert "80% interval" not in html_of(report)
 
 
 def test_words() -> None:

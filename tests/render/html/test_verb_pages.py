@@ -18,8 +18,9 @@ from tests.render.test_scaling_screen import traced
 from tests.render.test_sweep_screen import SWEEP, TWO, cell, without
 from whyidle.compare.scaling import scaling_of
 from whyidle.model.comparison import Arm, Comparison, Interval, Learning
-from whyidle.model.finding import Finding, RunInfo, Summary
+from whyidle.model.finding import Finding, Location, RunInfo, Summary
 from whyidle.model.loader_trial import SeenLoader
+from whyidle.model.picture import Picture, Timeline
 from whyidle.model.trial import Sweep
 from whyidle.render import comparison, loader, scaling, sweep
 from whyidle.render.base import Look
@@ -161,6 +162,37 @@ def pages(look: Look) -> dict[str, str]:
         "loader": loader.loader_html(loaded, look),
         "scaling": scaling.scaling_html(scaled, look),
     }
+
+
+def test_a_finding_leads_only_to_the_recording_in_which_it_was_seen() -> None:
+    drawn = Picture((Timeline("rank 0", "runs/trace.json", None, 0, 10**9, (), ()),))
+    seen = Location("runs/trace.json", rank=None, start_s=0.1, end_s=0.2)
+    for place, jumps in ((seen, 1), (replace(seen, file="runs/gpu.csv"), 0)):
+        finding = Finding("curve.sawtooth", "high", 0.9, "It dips.", 0.3, locations=(place,))
+        arms = [replace(arm, findings=(finding,), picture=drawn) for arm in (BEFORE, AFTER)]
+        html = comparison.comparison_html(replace(IMPROVED, before=arms[0], after=arms[1]), Look())
+        assert html.partition("<script")[0].count("data-start") == jumps
+
+
+def test_of_two_findings_of_one_rule_the_first_is_told() -> None:
+    twice = tuple(
+        Finding("sync.scalar_read", "high", 0.9, f"It reads at line {n}.", lost) for n, lost in ((1, 0.4), (2, 0.03))
+    )
+    text = read(comparison.comparison_html(replace(IMPROVED, before=replace(BEFORE, findings=twice)), Look()))
+    assert "| 40% | –" in text
+    assert "line 2" not in text
+
+
+def test_shares_are_of_the_time_on_each_step_with_its_pauses() -> None:
+    pauses = replace(IMPROVED, before=replace(BEFORE, summary=replace(BEFORE.summary, window_s=10.0, steps=5)))
+    text = read(comparison.comparison_html(pauses, Look()))
+    assert "2 s a step, with the first one and all pauses" in text
+    assert "117 ms a step" in text
+    assert re.search(r"34%\s+59.8 ms", comparison.comparison_text(IMPROVED, Look()))
+    assert re.search(r"34%\s+680 ms", comparison.comparison_text(pauses, Look()))
+    traced = replace(BEFORE, summary=replace(BEFORE.summary, watched_s=100.0))
+    text = read(comparison.comparison_html(replace(IMPROVED, before=traced), Look()))
+    assert "Each bar is all of the time that was recorded." in text, "a few steps of a job that was watched"
 
 
 @pytest.mark.parametrize("name", ["compare", "sweep", "loader", "scaling"])

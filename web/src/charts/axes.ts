@@ -138,9 +138,9 @@ function timeLabel(at: number, step: number, high: number): string {
   if (high <= 120) return `${fixed(at, 0)} s`;
   const [whole, unit] = high <= 7200 ? [60, "min"] : [3600, "h"];
   if (step % whole === 0) return `${fixed(at / whole, 0)} ${unit}`;
-  const round = Math.round(at);
-  const left = Math.floor((round % whole) / (unit === "min" ? 1 : 60));
-  return `${Math.floor(round / whole)}:${String(left).padStart(2, "0")} ${unit}`;
+  const size = Math.round(Math.abs(at));
+  const left = Math.floor((size % whole) / (unit === "min" ? 1 : 60));
+  return `${at < 0 ? "-" : ""}${Math.floor(size / whole)}:${String(left).padStart(2, "0")} ${unit}`;
 }
 
 function inWords(seconds: number): string {

@@ -1,5 +1,5 @@
 // What of the timeline belongs to a place on a chart, so that a click leads there.
-import type { Chart, Drawn, Lane, Timeline } from "../data";
+import type { Chart, Drawn } from "../data";
 import { numberOf } from "../timeline/align";
 
 export interface Moment {
@@ -9,19 +9,16 @@ export interface Moment {
   label: string;
 }
 
-interface Steps {
-  timeline: number;
-  lane: Lane;
-  numbers: Map<number, number>; // number of a step -> its place in the lane
-}
-
-/** Return the step, or the stretch that a mark names, on the timeline; null where that has nothing of it. */
+/** Return the step of the timeline that a chart counts by; null where that is not drawn, or has no such step. */
 export function momentOf(chart: Chart, x: number, drawn: Drawn): Moment | null {
-  if (chart.axis === "step") return stepOf(chart, Math.round(x), drawn);
-  if (chart.axis !== "s" || !chart.clock.startsWith("start of the recording") || !drawn.timelines.length) return null;
-  const here = chart.marks.filter(({ start, end }) => start <= x && x <= end && start < end);
-  const mark = here.sort((a, b) => a.end - a.start - (b.end - b.start))[0];
-  return mark ? { timeline: 0, start: mark.start * 1e9, end: mark.end * 1e9, label: mark.label } : null;
+  if (chart.axis !== "step" || chart.timeline === null) return null;
+  const { lanes, names } = drawn.timelines[chart.timeline];
+  const lane = lanes.find(({ kind, start }) => kind === "step" && start.length);
+  const wanted = Math.round(x);
+  const at = lane ? lane.name.findIndex((code) => numberOf(names[code]) === wanted) : -1;
+  return lane && at >= 0
+    ? { timeline: chart.timeline, start: lane.start[at], end: lane.end[at], label: `step ${wanted}` }
+    : null;
 }
 
 /** Lead a reader there, as every link of the page does: web/src/jump.ts listens for its click. */
@@ -34,36 +31,4 @@ export function lead({ timeline, start, end, label }: Moment): void {
   document.body.append(link);
   link.click();
   link.remove();
-}
-
-function stepOf(chart: Chart, number: number, drawn: Drawn): Moment | null {
-  const steps = stepsFor(chart, drawn);
-  const at = steps?.numbers.get(number);
-  if (!steps || at === undefined) return null;
-  const { timeline, lane } = steps;
-  return { timeline, start: lane.start[at], end: lane.end[at], label: `step ${number}` };
-}
-
-const known = new WeakMap<Chart, Steps | null>();
-
-/** The steps that a chart is of: a trace and the log of a whole run count differently, so the closest match is meant. */
-function stepsFor(chart: Chart, drawn: Drawn): Steps | null {
-  let found = known.get(chart);
-  if (found === undefined) {
-    const likeness = ({ numbers }: Steps): number => {
-      const both = chart.x.filter((x) => numbers.has(x)).length;
-      return both / (numbers.size + chart.x.length - both);
-    };
-    const every = drawn.timelines.flatMap(stepLanes);
-    found = every.sort((a, b) => likeness(b) - likeness(a))[0] ?? null;
-    known.set(chart, found);
-  }
-  return found;
-}
-
-function stepLanes({ lanes, names }: Timeline, timeline: number): Steps[] {
-  const numbers = names.map((name) => numberOf(name) ?? NaN);
-  return lanes
-    .filter(({ kind }) => kind === "step")
-    .map((lane) => ({ timeline, lane, numbers: new Map(Array.from(lane.name, (code, at) => [numbers[code], at])) }));
 }

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Drawn } from "../data";
 import { jumps } from "../jump";
 import { idleShare } from "./about";
-import { alike, stepsOf } from "./align";
+import { alike, countAlike, stepsOf } from "./align";
 import { saidOf } from "./causes";
 import { placeIn, remember, type Place } from "./hash";
 import { HELP, type Act } from "./keys";
@@ -113,8 +113,9 @@ export function Timelines({ drawn, aligned }: Props) {
   };
   const choose = (index: number): void => {
     const from = stages[shown];
-    if (from && stepsOf(from.timeline) && !same(from.span, from.whole)) {
-      wanted.current = { timeline: index, ...alike(from.timeline, drawn.timelines[index], from.span) };
+    const to = drawn.timelines[index];
+    if (from && countAlike(from.timeline, to) && !same(from.span, from.whole)) {
+      wanted.current = { timeline: index, ...alike(from.timeline, to, from.span) };
       jumping.current = false;
     }
     setShown(index);

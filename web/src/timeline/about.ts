@@ -2,6 +2,7 @@
 import type { Drawn, Lane, Timeline } from "../data";
 import { numberOf } from "./align";
 import { labelOf, meaningOf, saidOf, slugOf } from "./causes";
+import { leftOutOf } from "./leftOut";
 import { above, taken, type Row } from "./rows";
 import type { Span } from "./span";
 import { duration, moment, percent } from "./words";
@@ -59,13 +60,17 @@ export function legend(drawn: Drawn, timeline: Timeline, rows: Row[], shown: Spa
       here[row.name[i]] += Math.max(0, Math.min(row.end[i], span.end) - Math.max(row.start[i], span.start));
   }
   const per = Math.max(idle.length, 1) * Math.max(span.end - span.start, 1);
-  return groups(drawn, timeline, idle).map(({ slug, names }) => ({
+  const entries = groups(drawn, timeline, idle).map(({ slug, names }) => ({
     slug,
     label: kind === "idle" ? labelOf(slug) : names.map((name) => saidOf(drawn, kind, timeline.names[name])).join(", "),
     meaning: kind === "idle" ? meaningOf(drawn, timeline.names[names[0]]) : "",
     share: names.reduce((sum, name) => sum + here[name], 0) / per,
   }));
+  const short = idle.reduce((sum, row) => sum + leftOutOf(timeline, row.lane, span), 0) / per;
+  return short < TOLD ? entries : [...entries, { slug: "other", label: "too short to be drawn", meaning: "", share: short }];
 }
+
+const TOLD = 5e-4; // of a span: less is what bytes round
 
 interface Group {
   slug: string;
@@ -93,12 +98,10 @@ function groups(drawn: Drawn, timeline: Timeline, idle: Row[]): Group[] {
   return sorted;
 }
 
-/** Return the part of a span that was judged: what lies within steps, where there are any. */
-export function judged(timeline: Timeline, span: Span): Span {
-  const lane = timeline.lanes.find((one) => one.kind === "step" && one.start.length);
-  if (!lane) return span;
-  const start = Math.max(span.start, lane.start[0]);
-  return { start, end: Math.max(start, Math.min(span.end, lane.end[lane.end.length - 1])) };
+/** Return the part of a span that was judged; steps alone do not tell it. */
+export function judged({ window: [low, high] }: Timeline, span: Span): Span {
+  const start = Math.max(span.start, low);
+  return { start, end: Math.max(start, Math.min(span.end, high)) };
 }
 
 /** Return which share of the judged part of a span is idle; null where no lane tells. */
@@ -106,5 +109,6 @@ export function idleShare(timeline: Timeline, rows: Row[], span: Span): number |
   const idle = rows.filter((row) => row.lane.kind === "idle");
   const { start, end } = judged(timeline, span);
   if (!idle.length || start === end) return null;
-  return idle.reduce((all, row) => all + taken(row, start, end), 0) / (idle.length * (end - start));
+  const time = (row: Row): number => taken(row, start, end) + leftOutOf(timeline, row.lane, { start, end });
+  return idle.reduce((all, row) => all + time(row), 0) / (idle.length * (end - start));
 }

@@ -24,6 +24,12 @@ export function stepsOf(timeline: Timeline): Steps | null {
   return steps;
 }
 
+/** Whether steps of one number are the same in both: a trace and the log of a whole run count each from their own. */
+export function countAlike(one: Timeline, other: Timeline): boolean {
+  const isLog = ({ lanes }: Timeline): boolean => lanes.some(({ kind }) => kind === "phase");
+  return stepsOf(one) !== null && stepsOf(other) !== null && isLog(one) === isLog(other);
+}
+
 /** The last number in "ProfilerStep#12" and its like. */
 export function numberOf(name: string): number | null {
   const digits = /(\d+)\D*$/.exec(name);

@@ -1,5 +1,6 @@
 // The whole recording in a strip: idle time by cause, and a window over the part that is shown.
-import { FULL, toneNumbers } from "./palette";
+import { leftOut } from "./leftOut";
+import { FULL, toneNumbers, toneOrder } from "./palette";
 import type { Stage } from "./stage";
 
 export const MINI = 34; // px high
@@ -65,15 +66,23 @@ function columns(stage: Stage): Map<number, number>[] {
   const scale = width / (whole.end - whole.start);
   for (const lane of lanes) {
     const tones = toneNumbers(drawn, timeline, lane, false);
-    for (let i = 0; i < lane.start.length; i++) {
-      if (lane.depth[i]) continue;
-      const [from, to] = [(lane.start[i] - whole.start) * scale, (lane.end[i] - whole.start) * scale];
-      const tone = tones[lane.name[i]];
+    const add = (start: number, end: number, tone: number, part: number): void => {
+      const [from, to] = [(start - whole.start) * scale, (end - whole.start) * scale];
       for (let x = Math.max(0, Math.floor(from)); x < Math.min(to, shares.length); x++) {
-        const share = (Math.min(to, x + 1) - Math.max(from, x)) / lanes.length;
+        const share = ((Math.min(to, x + 1) - Math.max(from, x)) / lanes.length) * part;
         if (share > 0) shares[x].set(tone, (shares[x].get(tone) ?? 0) + share);
       }
+    };
+    for (let i = 0; i < lane.start.length; i++) {
+      if (lane.depth[i]) continue;
+      add(lane.start[i], lane.end[i], tones[lane.name[i]], 1);
     }
+    if (lane.kind === "thread") continue; // whose slices nest
+    leftOut(timeline, lane).forEach((time, bin, { length }) => {
+      const part = (timeline.end - timeline.start) / length;
+      const start = timeline.start + bin * part;
+      add(start, start + part, toneOrder(drawn).indexOf("other"), time / part);
+    });
   }
   return shares;
 }

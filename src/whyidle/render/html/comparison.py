@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -217,7 +217,7 @@ def _came(promise: Promise) -> str:
 
 def _findings(found: Comparison) -> Section | None:
     """Return which findings are gone, which are new, and which are left."""
-    had, has = ({one.rule: one for one in arm.findings} for arm in (found.before, found.after))
+    had, has = (_by_rule(arm.findings) for arm in (found.before, found.after))
     if not had and not has:
         return None
     groups = (
@@ -238,10 +238,18 @@ def _findings(found: Comparison) -> Section | None:
     return Section("findings", "Findings", filled("comparison_findings", rows=lines))
 
 
+def _by_rule(findings: Sequence[Finding]) -> dict[str, Finding]:
+    """Return findings by rule; of several of one rule, as at two lines, the one that is ranked first."""
+    found: dict[str, Finding] = {}
+    for one in findings:
+        found.setdefault(one.rule, one)
+    return found
+
+
 def _jump(finding: Finding, drawn: list[Timeline], side: int) -> Jump | None:
     """Return where a finding shows in the timeline of its side; None where that is not drawn."""
     for place in finding.locations if drawn else ():
-        if place.start_s is not None and place.end_s is not None and place.rank in (None, drawn[side].rank):
+        if place.start_s is not None and place.end_s is not None and place.file == drawn[side].file:
             return Jump(side, round(place.start_s * 1e9), round(place.end_s * 1e9))
     return None
 

@@ -138,7 +138,7 @@ def legend(lines: Sequence[Line], every: Sequence[str]) -> tuple[Entry, ...]:
 def numbers(chart: Chart) -> tuple[tuple[str, ...], tuple[Numbers, ...]]:
     """Return the head and the rows of a chart's table."""
     if chart.axis == "step_time_s":
-        return ("steps", "from", "to"), tuple(_spread(chart, line) for line in chart.lines)
+        return ("steps", "shortest", "longest"), tuple(_spread(chart, line) for line in chart.lines)
     return ("least", "mean", "most"), tuple(_range(chart, line) for line in chart.lines)
 
 
@@ -176,9 +176,11 @@ def number(value: float) -> str:
 
 
 def _range(chart: Chart, line: Line) -> Numbers:
-    low, high = (line.y if bound is None else bound for bound in (line.low, line.high))
-    least, most = (known.min() if which else known.max() for known, which in ((_known(low), 1), (_known(high), 0)))
-    values = (float(least), mean(line.y), float(most))
+    if line.whole is not None:
+        values = (line.whole.least, line.whole.mean, line.whole.most)
+    else:
+        low, high = (line.y if bound is None else bound for bound in (line.low, line.high))
+        values = (float(_known(low).min()), mean(line.y), float(_known(high).max()))
     return Numbers(clean(line.label) or clean(chart.title), tuple(_with_unit(value, chart.unit) for value in values))
 
 
@@ -193,6 +195,9 @@ def _known(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[t
 
 def _spread(chart: Chart, line: Line) -> Numbers:
     label, there = clean(line.label) or clean(chart.title), np.flatnonzero(np.nan_to_num(line.y) > 0)
+    if line.whole is not None:
+        ends = (line.whole.least, line.whole.most)
+        return Numbers(label, (f"{line.whole.count:,}", *map(duration, ends)))
     if not len(there):
         return Numbers(label, ("0", "not measured", "not measured"))
     half = bin_width(chart) / 2
@@ -222,4 +227,5 @@ def _at(value: float, chart: Chart) -> str:
     start = started(chart.clock)
     if start is not None:
         return f"{start + timedelta(seconds=value):%H:%M:%S}"
-    return time_label(value, 1, value) if value >= 120 else duration(value)
+    sign, size = "-" if value < 0 else "", abs(value)
+    return sign + (time_label(size, 1, size) if size >= 120 else duration(size))

@@ -34,7 +34,7 @@ def packed(picture: Picture) -> str:
     room = ALL // max(len(picture.timelines), 1)
     head = {
         "timelines": [_timeline(timeline, block, room) for timeline in picture.timelines],
-        "charts": [_chart(chart) for chart in picture.charts],
+        "charts": [_chart(chart, picture) for chart in picture.charts],
         "causes": {cause: slug(GROUP_OF[cause]) for cause in CAUSES},
         "meanings": {slug(label): meaning for label, meaning in MEANINGS.items()},
     }
@@ -86,6 +86,7 @@ def _timeline(timeline: Timeline, block: bytearray, room: int) -> dict[str, obje
         "rank": timeline.rank,
         "start": timeline.start,
         "end": timeline.end,
+        "window": timeline.window or (timeline.start, timeline.end),
         "names": fitted([timeline.names[code] for code in used], room=room),
         "lanes": [_lane(lane, timeline.start, used, block) for lane in timeline.lanes],
         "note": clean(timeline.note),
@@ -103,7 +104,7 @@ def _lane(lane: Lane, zero: int, used: NDArray[np.int32], block: bytearray) -> d
     return shown | {"offset": offset, "slices": len(lane), "covered": len(lane.covered)}
 
 
-def _chart(chart: Chart) -> dict[str, object]:
+def _chart(chart: Chart, picture: Picture) -> dict[str, object]:
     return {
         "title": clean(chart.title),
         "unit": clean(chart.unit),
@@ -115,7 +116,14 @@ def _chart(chart: Chart) -> dict[str, object]:
         "clock": clean(chart.clock),
         "note": clean(chart.note),
         "upper": chart.upper,
+        "timeline": _timeline_of(chart, picture),
     }
+
+
+def _timeline_of(chart: Chart, picture: Picture) -> int | None:
+    """Return which timeline has the steps that a chart counts; None where it counts none, or it is not drawn."""
+    files = [timeline.file for timeline in picture.timelines]
+    return files.index(chart.timeline) if chart.timeline and chart.timeline in files else None
 
 
 def _line(line: Line) -> dict[str, object]:

@@ -156,11 +156,11 @@ def time_label(at: float, step: float, high: float) -> str:
         return f"{at:,.{_places(step)}f} s"
     if high <= 120:
         return f"{at:.0f} s"
-    whole, part, unit = (60, step % 60, "min") if high <= 7200 else (3600, step % 3600, "h")
-    if not part:
+    whole, unit = (60, "min") if high <= 7200 else (3600, "h")
+    if not step % whole:
         return f"{at / whole:.0f} {unit}"
-    left = round(at) % whole // (1 if unit == "min" else 60)
-    return f"{round(at) // whole}:{left:02} {unit}"
+    size, sign = round(abs(at)), "-" if at < 0 else ""
+    return f"{sign}{size // whole}:{size % whole // (1 if unit == 'min' else 60):02} {unit}"
 
 
 def _places(step: float) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 from whyidle.model.comparison import Comparison
 from whyidle.model.finding import Summary
 from whyidle.render.comparison import groups_of, phases_of
+from whyidle.render.headline import filling_step, time_per_step
 from whyidle.render.html.drawn import Piece, stacked
 from whyidle.render.palette import COLORS, slug
 from whyidle.render.words import duration, percent
@@ -55,7 +56,7 @@ def sides(found: Comparison) -> Sides | None:
         title = "Where the host's time goes"
     if not had and not has:
         return None
-    times = one.step_time_mean_s, other.step_time_mean_s
+    times = time_per_step(one), time_per_step(other)
     in_time = None not in times
     lengths = [time if in_time and time is not None else 1.0 for time in times]
     labels = list(dict.fromkeys([*had, *has]))
@@ -72,8 +73,8 @@ def sides(found: Comparison) -> Sides | None:
         _line(label, (had, has), times) for label in order if max(had.get(label, 0.0), has.get(label, 0.0)) >= SMALL
     )
     said = [
-        "not recorded" if not shares else duration(time) + " a step" if time is not None else ""
-        for shares, time in zip((had, has), times, strict=True)
+        "not recorded" if not shares else _length(summary, time)
+        for shares, time, summary in zip((had, has), times, (one, other), strict=True)
     ]
     return Sides(title, bars[0], bars[1], said[0], said[1], lines, in_time)
 
@@ -86,6 +87,13 @@ def _gpu(summary: Summary) -> dict[str, float]:
     rest = summary.gpu_idle_share - sum(groups.values())
     groups["unknown"] = groups.get("unknown", 0.0) + max(rest, 0.0)
     return {"busy": 1 - summary.gpu_idle_share, **{label: share for label, share in groups.items() if share > 0}}
+
+
+def _length(summary: Summary, time: float | None) -> str:
+    """Return how long the whole of a bar is."""
+    if time is None:
+        return ""
+    return f"{duration(time)} a step" + ("" if filling_step(summary) else ", with the first one and all pauses")
 
 
 def _color(label: str) -> str:

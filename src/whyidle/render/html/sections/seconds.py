@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from whyidle.model.finding import Report, Summary
 from whyidle.render.bars import MEANINGS
-from whyidle.render.headline import device_name
+from whyidle.render.headline import device_name, filling_step
 from whyidle.render.html.bar import Part, device_parts, host_parts, parts_of
 from whyidle.render.html.section import Section, filled
 from whyidle.render.phases import HOST_TIMES, meanwhile
@@ -22,7 +22,7 @@ class Row:
 
     part: Part
     meaning: str
-    per_step: str
+    time: str
     per_hour: str
 
 
@@ -56,8 +56,8 @@ def section(report: Report) -> Section | None:
         meanwhile=meanwhile(summary) if summary.on_gpu and summary.host_shares else "",
         host_times=HOST_TIMES,
         beside=_beside(summary),
-        step=_step(summary),
-        hourly=None if summary.cost is None else summary.cost.usd_per_gpu_hour * summary.cost.gpus,
+        whole=_whole(summary),
+        hourly=_hourly(summary),
     )
     return Section("seconds", title, html, "GPUs" if report.run.only_curves else "Where it goes")
 
@@ -72,21 +72,30 @@ def devices_of(report: Report) -> list[Device]:
 
 
 def _row(part: Part, summary: Summary) -> Row:
-    step, cost = _step(summary), summary.cost
-    of_gpu = summary.gpu_idle_share is not None or summary.curve_idle_share is not None
+    whole, hourly = _whole(summary), _hourly(summary)
     return Row(
         part,
-        _meaning(part.label, of_gpu),
-        duration(part.share * step) if step else "",
-        "" if cost is None or not of_gpu else money(part.share * cost.usd_per_gpu_hour * cost.gpus),
+        _meaning(part.label, summary.gpu_idle_share is not None),
+        duration(part.share * whole[1]) if whole is not None else "",
+        "" if hourly is None else money(part.share * hourly),
     )
 
 
-def _step(summary: Summary) -> float | None:
-    """Return the mean step, which the shares divide; None where they are of traced steps of a longer job."""
-    if summary.watched_s is not None and summary.gpu_idle_share is not None:
+def _whole(summary: Summary) -> tuple[str, float] | None:
+    """Return what the shares divide: the mean step, or where steps do not fill the time all of that."""
+    if step := filling_step(summary):
+        return "Of the mean step", step
+    traced = summary.gpu_idle_share is not None
+    seconds = summary.window_s if traced else summary.watched_s
+    head = "Of the traced steps" if traced and summary.watched_s is not None else "Of the time recorded"
+    return (head, seconds) if seconds else None
+
+
+def _hourly(summary: Summary) -> float | None:
+    """Return what all GPUs cost per hour; None where shares divide something else: the host, some of a run's steps."""
+    if summary.cost is None or summary.gpu_idle_share is None or summary.paid_idle_share != summary.gpu_idle_share:
         return None
-    return summary.step_time_mean_s or summary.step_time_s
+    return summary.cost.usd_per_gpu_hour * summary.cost.gpus
 
 
 def _meaning(label: str, of_gpu: bool) -> str:

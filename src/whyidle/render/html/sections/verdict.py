@@ -9,7 +9,7 @@ from whyidle.model.finding import WATCH, Finding, Fix, Report
 from whyidle.render.headline import facts_of, no_finding
 from whyidle.render.html.bar import parts_of
 from whyidle.render.html.section import Section, filled
-from whyidle.render.notes import bill_of, joined, unpriced
+from whyidle.render.notes import bill_of, fewer_recorded, joined, unpriced
 from whyidle.render.passages import EFFORT, certainty, lost, measured_next, problem
 from whyidle.render.words import clean, percent
 from whyidle.render.worth import Gain, all_made, all_of, gain, is_alone, ordered, priced
@@ -54,6 +54,7 @@ def section(report: Report) -> Section:
             others=_others(report),
             refused=clean(report.prediction.refused).rstrip(".") if report.prediction is not None else "",
             bill=bill_of(report, cost, everything=False) if cost is not None else "",
+            like=fewer_recorded(report, cost) if cost is not None else 0,
             price=clean(cost.price_source) if cost is not None else "",
             unpriced=unpriced(report) if report.summary.gpu_idle_share is not None and cost is None else "",
             no_finding=no_finding(report),
