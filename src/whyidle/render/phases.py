@@ -85,5 +85,13 @@ def host_bars(shares: Mapping[str, float]) -> list[Bar]:
     kept = {name: share for name, share in shares.items() if share >= SMALLEST and name != "other"}
     kept["other"] = max(1.0 - sum(kept.values()), 0.0)
     names = [name for name in LABELS if name in kept]
-    whole = percents([kept[name] for name in names], 1.0)
+    shares = [kept[name] for name in names]  # "other" is the last
+    whole = [round(share * 100) for share in shares[:-1]]
+    left = 100 - sum(whole)
+    if (
+        abs(left - shares[-1] * 100) < 1 and left >= 0
+    ):  # what rounding leaves is of no phase: each reads as in the verdict
+        whole = [*whole, left]
+    else:
+        whole = percents(shares, 1.0)
     return [Bar(LABELS[name], kept[name], percent) for name, percent in zip(names, whole, strict=True) if percent]

@@ -59,7 +59,7 @@ def section(report: Report) -> Section | None:
         step=_step(summary),
         hourly=None if summary.cost is None else summary.cost.usd_per_gpu_hour * summary.cost.gpus,
     )
-    return Section("seconds", title, html, "GPUs" if report.run.only_curves else "Where it goes")
+    return Section("seconds", title, html, "GPUs" if report.run.only_curves else "Time")
 
 
 def devices_of(report: Report) -> list[Device]:

@@ -9,12 +9,14 @@ from whyidle.model.finding import WATCH, Finding, Fix, Report
 from whyidle.render.headline import facts_of, no_finding
 from whyidle.render.html.bar import parts_of
 from whyidle.render.html.section import Section, filled
+from whyidle.render.html.sections.warnings import told
 from whyidle.render.notes import bill_of, joined, unpriced
 from whyidle.render.passages import EFFORT, certainty, lost, measured_next, problem
-from whyidle.render.words import clean, percent
+from whyidle.render.words import basename, clean, percent
 from whyidle.render.worth import Gain, all_made, all_of, gain, is_alone, ordered, priced
 
 LONG = 44  # characters: a longer answer stands in smaller type
+REFUSED = "Cannot judge: "  # what a refusal begins with
 OTHERS = 3  # findings after the first that are named on the first screen
 
 
@@ -31,7 +33,8 @@ class First:
 
 def section(report: Report) -> Section:
     """Return the first screen of the page."""
-    answer, aside, more = said_in(report.summary.verdict)
+    verdict, path = (report.summary.verdict, "") if report.judged else without_folder(report.summary.verdict)
+    answer, aside, more = said_in(verdict)
     state = "refused" if not report.judged else "healthy" if report.healthy else "found"
     cost = report.summary.cost
     return Section(
@@ -44,6 +47,7 @@ def section(report: Report) -> Section:
             answer=answer,
             aside=aside,
             more=more,
+            path=path,
             is_long=len(answer) > LONG,
             facts=facts_of(report),
             parts=parts_of(report),
@@ -52,6 +56,8 @@ def section(report: Report) -> Section:
             joined=joined(report),
             together=_together(report),
             others=_others(report),
+            why_first=_why_first(report),
+            warned=len(told(report)) if report.judged else 0,
             refused=clean(report.prediction.refused).rstrip(".") if report.prediction is not None else "",
             bill=bill_of(report, cost, everything=False) if cost is not None else "",
             price=clean(cost.price_source) if cost is not None else "",
@@ -74,6 +80,14 @@ def said_in(verdict: str) -> tuple[str, str, str]:
     return answer, aside, " ".join(rest)
 
 
+def without_folder(verdict: str) -> tuple[str, str]:
+    """Return a refusal in which a file stands without its folder, and its whole path; "" where it names none."""
+    found = re.match(rf"({re.escape(REFUSED)})((?:[A-Za-z]:)?[^\s:]*[/\\][^:]*?)(?=: )", verdict)
+    if found is None or not (name := basename(found[2])):
+        return verdict, ""
+    return f"{REFUSED}{name}{verdict[found.end() :]}", found[2]
+
+
 def first_of(report: Report) -> First | None:
     """Return what to do first; None where nothing is to be done, or only to be measured."""
     if not report.judged or report.healthy or not report.findings:
@@ -92,11 +106,20 @@ def _others(report: Report) -> list[tuple[int, str, str]]:
     if len(ordered(report)) > 1:
         return []
     told = [
-        (number, problem(finding), percent(finding.lost_share))
+        (number, problem(finding), lost(finding, report.summary).partition(", ")[0])
         for number, finding in enumerate(report.findings, start=1)
         if number > 1 and finding.lost_share
     ]
     return told[:OTHERS]
+
+
+def _why_first(report: Report) -> str:
+    """Return why another finding, which costs more, does not come first; empty where none does."""
+    first, *rest = report.findings or (None,)
+    larger = [finding.saved_share for finding in rest if first is not None and finding.saved_share > first.saved_share]
+    if not larger:
+        return ""
+    return f"by what it saves × certainty ÷ effort, though another could save more ({percent(max(larger))})"
 
 
 def _together(report: Report) -> tuple[str, Gain] | None:
