@@ -115,8 +115,8 @@ def _say_where(report: Report, output: Path, kind: str) -> None:
 
 
 def _nothing(error: WhyIdleError) -> Report:
-    """Return a report that says that nothing could be judged, and what to do about it."""
-    return Report(RunInfo(), Summary(f"Cannot judge: {error.message} {error.hint}".rstrip()), judged=False)
+    """Return a report that says that nothing could be judged."""
+    return Report(RunInfo(), Summary(f"Cannot judge: {error.message}"), judged=False)
 
 
 def _warn_of_unread(report: Report, paths: list[str]) -> None:

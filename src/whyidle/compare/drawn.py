@@ -44,8 +44,8 @@ def _beside(paces: Sequence[Pace], several: bool) -> Iterator[Chart]:
     if not common:
         said.append("The steps of both count from the first that was recorded.")
     if any(pace.dropped for pace in paces):
-        first = " and ".join(dict.fromkeys(f"{pace.dropped:,}" for pace in paces))
-        said.append(f"Of each side the first are warm-up ({first}): drawn, but not compared.")
+        counts = " and ".join(dict.fromkeys(f"{pace.dropped:,}" for pace in paces))
+        said.append(f"The first of each side are warm-up ({counts}): drawn, but not compared.")
     yield from by_step("Step time, before and after", number, lines, note=" ".join(said))
 
 

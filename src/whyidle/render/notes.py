@@ -200,7 +200,8 @@ def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
 
 def by_name(text: str, *runs: RunInfo) -> str:
     """Return a warning in which files are called by their names; where they lie was typed a moment ago."""
-    paths = {clean(file.path) for run in runs for file in (*run.evidence, *run.ignored)}
+    files = [(*(file.path for file in run.evidence), *(file.path for file in run.ignored)) for run in runs]
+    paths = {clean(path) for one in files for path in one}
     for path in sorted((path for path in paths if path in text), key=len, reverse=True):
         text = re.sub(rf"(?<!\S){re.escape(path)}(?=[:,;.\s]|$)", lambda _, path=path: basename(path), text)  # type: ignore[misc]
     return text

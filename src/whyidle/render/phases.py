@@ -85,13 +85,10 @@ def host_bars(shares: Mapping[str, float]) -> list[Bar]:
     kept = {name: share for name, share in shares.items() if share >= SMALLEST and name != "other"}
     kept["other"] = max(1.0 - sum(kept.values()), 0.0)
     names = [name for name in LABELS if name in kept]
-    shares = [kept[name] for name in names]  # "other" is the last
-    whole = [round(share * 100) for share in shares[:-1]]
+    known = [kept[name] for name in names]  # "other" is the last
+    whole = [round(share * 100) for share in known[:-1]]
     left = 100 - sum(whole)
-    if (
-        abs(left - shares[-1] * 100) < 1 and left >= 0
-    ):  # what rounding leaves is of no phase: each reads as in the verdict
-        whole = [*whole, left]
-    else:
-        whole = percents(shares, 1.0)
+    # What rounding leaves is of no phase, so that each reads as it does in the verdict.
+    fits = left >= 0 and abs(left - known[-1] * 100) < 1
+    whole = [*whole, left] if fits else percents(known, 1.0)
     return [Bar(LABELS[name], kept[name], percent) for name, percent in zip(names, whole, strict=True) if percent]

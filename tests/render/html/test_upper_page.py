@@ -186,7 +186,7 @@ def test_a_refusal_names_a_file_short(said: str, shown: str, path: str) -> None:
 def test_what_comes_first_though_another_could_save_more_says_why(ranks: Report) -> None:
     small, large = (replace(ranks.findings[0], lost_share=share, fixes=()) for share in (0.06, 0.23))
     told = verdict.section(replace(ranks, findings=(replace(small, fixes=ranks.findings[0].fixes), large)))
-    assert "Order by what it saves × certainty ÷ effort, though another could save more (23%)" in Read(told.html).lines
+    assert "Order by saving × certainty ÷ effort; another could save more (23%)" in Read(told.html).lines
     assert "Order" not in Read(verdict.section(replace(ranks, findings=(large, small))).html).lines
 
 

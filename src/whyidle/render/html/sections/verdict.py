@@ -37,6 +37,7 @@ def section(report: Report) -> Section:
     answer, aside, more = said_in(verdict)
     state = "refused" if not report.judged else "healthy" if report.healthy else "found"
     cost = report.summary.cost
+    others, of = _others(report)
     return Section(
         "verdict",
         "",
@@ -55,7 +56,8 @@ def section(report: Report) -> Section:
             watch=WATCH,
             joined=joined(report),
             together=_together(report),
-            others=_others(report),
+            others=others,
+            of=of,
             why_first=_why_first(report),
             warned=len(told(report)) if report.judged else 0,
             refused=clean(report.prediction.refused).rstrip(".") if report.prediction is not None else "",
@@ -101,16 +103,22 @@ def first_of(report: Report) -> First | None:
     return First(finding, fix, brings, said, is_alone(finding, report.prediction))
 
 
-def _others(report: Report) -> list[tuple[int, str, str]]:
-    """Return further findings where no order of fixes names them: number, what is wrong, what is lost."""
+def _others(report: Report) -> tuple[list[tuple[int, str, str]], str]:
+    """Return further findings where no order of fixes names them: number, what is wrong, what is lost.
+
+    And of what that is a share, where it is the same for all of them: "of the step".
+    """
     if len(ordered(report)) > 1:
-        return []
+        return [], ""
     told = [
         (number, problem(finding), lost(finding, report.summary).partition(", ")[0])
         for number, finding in enumerate(report.findings, start=1)
         if number > 1 and finding.lost_share
-    ]
-    return told[:OTHERS]
+    ][:OTHERS]
+    whole = {share.partition(" ")[2] for _, _, share in told}
+    if len(whole) != 1:
+        return told, ""
+    return [(number, shown, share.partition(" ")[0]) for number, shown, share in told], whole.pop()
 
 
 def _why_first(report: Report) -> str:
@@ -119,7 +127,7 @@ def _why_first(report: Report) -> str:
     larger = [finding.saved_share for finding in rest if first is not None and finding.saved_share > first.saved_share]
     if not larger:
         return ""
-    return f"by what it saves × certainty ÷ effort, though another could save more ({percent(max(larger))})"
+    return f"by saving × certainty ÷ effort; another could save more ({percent(max(larger))})"
 
 
 def _together(report: Report) -> tuple[str, Gain] | None:

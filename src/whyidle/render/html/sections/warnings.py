@@ -1,4 +1,4 @@
-"""What may make the verdict wrong. The first screen counts the warnings; one that nothing was judged for explains that."""
+"""What may make the verdict wrong: counted on the first screen; where nothing was judged, right below it."""
 
 from __future__ import annotations
 
