@@ -171,8 +171,7 @@ def _time(found: Comparison) -> Section | None:
     shown: Sides | None = sides(found)
     if shown is None:
         return None
-    made = filled("comparison_time", sides=shown, warm_up=found.before.warm_up or found.after.warm_up)
-    return Section("time", shown.title, made, short="Time")
+    return Section("time", shown.title, filled("comparison_time", sides=shown), short="Time")
 
 
 def _numbers(found: Comparison) -> Section | None:
