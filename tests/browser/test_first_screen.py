@@ -27,6 +27,12 @@ def test_no_text_runs_over_another(open_page: OpenPage, name: str) -> None:
         assert page.evaluate(SPILLING) == [], width
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_at_a_desk_no_section_is_cut_off_the_header(open_page: OpenPage, name: str) -> None:
+    nav = open_page(html_of(name), 1280).locator(".top nav")
+    assert nav.evaluate("(nav) => nav.scrollWidth <= nav.clientWidth")
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["demo", "watched"])
 def test_three_questions_are_answered_without_scrolling(open_page: OpenPage, name: str, width: int) -> None:

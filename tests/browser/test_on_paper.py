@@ -33,3 +33,13 @@ def test_every_finding_is_on_paper(open_page: OpenPage, name: str) -> None:
         assert finding["rule"] in text
     printed = page.pdf(format="A4")
     assert printed.startswith(b"%PDF")
+
+
+def test_what_only_explains_stays_folded_on_paper(open_page: OpenPage) -> None:
+    page = open_page(made("demo").html)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".note:visible").count() == len({one["rule"] for one in made("demo").json["findings"]})
+    for folded in (".note > section", ".chart-numbers", ".way > dl"):
+        assert page.locator(f"{folded}:visible").count() == 0, folded
+    assert page.locator("details.finding > dl:visible").count() == len(made("demo").json["findings"])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whyidle.render.html.names import ends
 from whyidle.render.words import clean, kernel_name, legible, middle
 
 ANY = st.text(st.characters(codec=None))
@@ -33,3 +34,13 @@ def test_what_nobody_sees_goes_and_lines_stay(text: str) -> None:
 def test_a_kernel_of_ten_thousand_characters_has_a_short_name(name: str) -> None:
     """Each took a second or more while the search for what it works on began at every letter anew."""
     assert len(kernel_name(name)) <= len(name)
+
+
+def test_paths_are_called_by_as_much_of_their_end_as_tells_them_apart() -> None:
+    assert ends(["/runs/a/trace.json", "/runs/b/log.txt"]) == ["trace.json", "log.txt"]
+    assert ends(["/runs/a/trace.json", "/runs/b/trace.json"]) == ["a/trace.json", "b/trace.json"]
+    assert ends(["C:\\runs\\a", "C:\\runs\\b\\"]) == ["a", "b"]
+    assert ends(["/runs/a", "/runs/a"]) == ["a", "a"]
+    assert ends(["/a", "/b/a"]) == ["/a", "b/a"]
+    assert ends(["trace.json"]) == ["trace.json"]
+    assert ends([]) == []

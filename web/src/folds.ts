@@ -1,4 +1,6 @@
-// What is folded opens where a link leads into it, by one button for all findings, and on paper, where nobody can open it.
+// What is folded opens where a link leads into it, by one button for all findings, and some of it on paper (print.css).
+const PRINTED = "details.finding, details.spot, #warnings details";
+
 export function folds(): void {
   const reveal = (): void => {
     const target = location.hash.length > 1 ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
@@ -10,7 +12,7 @@ export function folds(): void {
   allFindings();
   let opened: HTMLDetailsElement[] = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];
+    opened = [...document.querySelectorAll<HTMLDetailsElement>(PRINTED)].filter((fold) => !fold.open);
     for (const fold of opened) fold.open = true;
   });
   addEventListener("afterprint", () => {

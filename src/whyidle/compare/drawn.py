@@ -43,6 +43,9 @@ def _beside(paces: Sequence[Pace], several: bool) -> Iterator[Chart]:
     said = ["Of each side the repeat whose mean step is in the middle."] if several else []
     if not common:
         said.append("The steps of both count from the first that was recorded.")
+    if any(pace.dropped for pace in paces):
+        counts = " and ".join(dict.fromkeys(f"{pace.dropped:,}" for pace in paces))
+        said.append(f"The first of each side are warm-up ({counts}): drawn, but not compared.")
     yield from by_step("Step time, before and after", number, lines, note=" ".join(said))
 
 

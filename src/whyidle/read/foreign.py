@@ -122,7 +122,12 @@ FORMATS: Final = (
     Foreign("bzip2- or xz-compressed", (".bz2", ".xz"), _has(r"^BZh\d1AY", r"^\xfd7zXZ\0"), "Unpack it, or use gzip."),
     Foreign("a PyTorch checkpoint or memory snapshot", (".pt", ".pth", ".ckpt"), _has(r"^PK\x03\x04"), NEVER_OPENED),
     Foreign("a pickle", (".pkl", ".pickle"), _has(r"^\x80[\x02-\x05]"), NEVER_OPENED),
-    Foreign("a Python script", (".py",)),
+    Foreign(
+        "a Python script",
+        (".py",),
+        hint="Record the job that it starts, `whyidle run -- python train.py`, or judge its source, `whyidle lint`.",
+        why="not a recording",
+    ),
     Foreign("a Perfetto trace", (".pftrace", ".perfetto-trace")),
     Foreign("text in UTF-16", content=_has(r"^(?:\xff\xfe|\xfe\xff)"), hint="Save it as UTF-8."),
 )

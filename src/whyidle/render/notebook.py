@@ -80,11 +80,12 @@ def _parts(report: Report) -> Iterator[Part]:
         return
     shown = bars(idle, report.summary.idle_by_cause)
     busy = 100 - sum(bar.percent for bar in shown)
+    whole = 1 - idle + sum(bar.share for bar in shown) or 1.0  # without what is too small to be told
     at = 0.0
     for label, percent, share in [("busy", busy, 1 - idle), *((bar.label, bar.percent, bar.share) for bar in shown)]:
-        color = BUSY if label == "busy" else COLORS.get(label, OTHER)
-        yield Part(clean(label), percent, round(at, 3), round(100 * share, 3), color.terminal)
-        at += 100 * share
+        color, width = BUSY if label == "busy" else COLORS.get(label, OTHER), 100 * share / whole
+        yield Part(clean(label), percent, round(at, 3), round(width, 3), color.terminal)
+        at += width
 
 
 def _told(number: int, finding: Finding, report: Report) -> Told:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from whyidle.cost import YOURS
-from whyidle.model.finding import WATCH, Cost, Prediction, Report
+from whyidle.model.finding import WATCH, Cost, Prediction, Report, RunInfo
 from whyidle.render.caveats import warnings, ways
 from whyidle.render.cleared import cleared
 from whyidle.render.lines import hang
@@ -199,13 +199,14 @@ def _warnings(report: Report, width: int, everything: bool) -> Iterator[Text]:
     for warning in (*shown, *([f"{rest:,} more: --all"] if rest else [])):
         text = clean(warning)
         if not everything:
-            text = by_name(text, report)
+            text = by_name(text, report.run)
         yield from hang(Text("  warning: ", style="bold yellow"), Text(text), width)
 
 
-def by_name(text: str, report: Report) -> str:
+def by_name(text: str, *runs: RunInfo) -> str:
     """Return a warning in which files are called by their names; where they lie was typed a moment ago."""
-    paths = {clean(path) for path in (*(f.path for f in report.run.evidence), *(f.path for f in report.run.ignored))}
+    files = [(*(file.path for file in run.evidence), *(file.path for file in run.ignored)) for run in runs]
+    paths = {clean(path) for one in files for path in one}
     for path in sorted((path for path in paths if path in text), key=len, reverse=True):
         text = re.sub(rf"(?<!\S){re.escape(path)}(?=[:,;.\s]|$)", lambda _, path=path: basename(path), text)  # type: ignore[misc]
     return text

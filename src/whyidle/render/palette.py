@@ -40,7 +40,7 @@ COLORS: Final[Mapping[str, Color]] = {
     "garbage collection": Color("#85995d", "#9fbe75", "#778a59"),
     "compilation": Color("#0c6165", "#38dcea", "#356c75"),
     "host dispatch": Color("#cd8021", "#f8a00a", "#cc8300"),
-    "launch latency": Color("#433a0b", "#f2df86", "#796f01"),
+    "launch latency": Color("#735c3d", "#f2df86", "#796f01"),
     "between kernels": Color("#5f8656", "#aeddb6", "#6a9e76"),
     "waiting for peers": Color("#008ae4", "#3ba3fd", "#2798e6"),
     "stalled queue": Color("#a066a4", "#996f84", "#967093"),

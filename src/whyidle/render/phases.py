@@ -85,5 +85,10 @@ def host_bars(shares: Mapping[str, float]) -> list[Bar]:
     kept = {name: share for name, share in shares.items() if share >= SMALLEST and name != "other"}
     kept["other"] = max(1.0 - sum(kept.values()), 0.0)
     names = [name for name in LABELS if name in kept]
-    whole = percents([kept[name] for name in names], 1.0)
+    known = [kept[name] for name in names]  # "other" is the last
+    whole = [round(share * 100) for share in known[:-1]]
+    left = 100 - sum(whole)
+    # What rounding leaves is of no phase, so that each reads as it does in the verdict.
+    fits = left >= 0 and abs(left - known[-1] * 100) < 1
+    whole = [*whole, left] if fits else percents(known, 1.0)
     return [Bar(LABELS[name], kept[name], percent) for name, percent in zip(names, whole, strict=True) if percent]

@@ -57,7 +57,8 @@ class Gain:
     """What a change is worth in parts, to be set in a page; `said` is all of it in one line."""
 
     said: str
-    step: str  # "176 → 117 ms/step"; empty where the step is not known
+    step: str  # "176 → 117"; empty where the step is not known
+    unit: str  # of that: "ms/step", "ms/step, mean"
     speedup: str  # "1.5x (1.4-1.6x)"; empty where there is none
     money: str  # "$0.87 of each $2.60 GPU-hour"; empty without a price
     month: str  # what that comes to in a month of running
@@ -72,11 +73,17 @@ def gain(predicted: Predicted, report: Report) -> Gain:
     """Return what a change is worth in parts."""
     said = worth(predicted, report)
     if round(predicted.speedup.likely, 2) <= 1.0:
-        return Gain(said, "", "", "", "")
+        return Gain(said, "", "", "", "", "")
     spent = dollars(predicted, report)
     usd = predicted.usd_per_hour_saved
     month = f"${usd * MONTH:,.0f}" if usd is not None and spent else ""
-    return Gain(said, steps(now(report), predicted), faster(predicted), spent, month)
+    return Gain(said, *_with_unit(steps(now(report), predicted)), faster(predicted), spent, month)
+
+
+def _with_unit(step: str) -> tuple[str, str]:
+    """Return "mean 176 → 117 ms/step" as its numbers and what they are, so that those can stand smaller."""
+    numbers, _, unit = step.removeprefix("mean ").rpartition("\N{NO-BREAK SPACE}")
+    return numbers, f"{unit}, mean" if step.startswith("mean ") else unit
 
 
 def now(report: Report) -> tuple[float, float]:

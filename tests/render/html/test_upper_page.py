@@ -21,7 +21,7 @@ from whyidle.model.finding import CAUSES, Cost, Estimate, Finding, Report, RunIn
 from whyidle.model.picture import Lane, Picture, Timeline
 from whyidle.render.html.bar import device_parts, parts_of
 from whyidle.render.html.section import Section, capital, code, sentence
-from whyidle.render.html.sections import findings, fixes, seconds, verdict
+from whyidle.render.html.sections import SECTIONS, findings, fixes, seconds, verdict
 from whyidle.render.words import clean
 
 RUNS = Path(__file__).parents[2] / "runs"
@@ -157,8 +157,47 @@ def test_parts_of_the_bar_add_up(weights: list[float], idle: float) -> None:
     summary = Summary("", gpu_idle_share=idle, gpu_busy_share=1 - idle, idle_by_cause=by_cause)
     parts = parts_of(Report(RunInfo(levels=("trace",)), summary))
     assert sum(part.percent for part in parts) == 100
-    assert all(part.start >= 0 and part.start + part.share <= 1 + 1e-6 for part in parts)
-    assert all(abs(one.start + one.share - two.start) < 1e-9 for one, two in itertools.pairwise(parts))
+    assert parts[0].start == 0
+    assert parts[-1].start + parts[-1].width == pytest.approx(1)
+    assert all(abs(one.start + one.width - two.start) < 1e-9 for one, two in itertools.pairwise(parts))
+
+
+def test_a_bar_fills_its_width_where_small_parts_are_left_out() -> None:
+    summary = Summary("", gpu_idle_share=0.004, gpu_busy_share=0.996, idle_by_cause={"dispatch": 0.004})
+    (busy,) = parts_of(Report(RunInfo(levels=("trace",)), summary))
+    assert (busy.label, busy.percent, busy.share, busy.width) == ("busy", 100, 0.996, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "path"),
+    [
+        ("/runs/a b/train.py: a Python script.", "train.py: a Python script.", "/runs/a b/train.py"),
+        ("C:\\runs\\x.db: a database.", "x.db: a database.", "C:\\runs\\x.db"),
+        ("runs/x.db: a database.", "x.db: a database.", "runs/x.db"),
+        ("x.db: a database.", "x.db: a database.", ""),
+        ("no CPU/GPU operations: none.", "no CPU/GPU operations: none.", ""),
+        ("nothing was read.", "nothing was read.", ""),
+    ],
+)
+def test_a_refusal_names_a_file_short(said: str, shown: str, path: str) -> None:
+    assert verdict.without_folder(f"Cannot judge: {said}") == (f"Cannot judge: {shown}", path)
+
+
+def test_what_comes_first_though_another_could_save_more_says_why(ranks: Report) -> None:
+    small, large = (replace(ranks.findings[0], lost_share=share, fixes=()) for share in (0.06, 0.23))
+    told = verdict.section(replace(ranks, findings=(replace(small, fixes=ranks.findings[0].fixes), large)))
+    assert "Order by saving × certainty ÷ effort; another could save more (23%)" in Read(told.html).lines
+    assert "Order" not in Read(verdict.section(replace(ranks, findings=(large, small))).html).lines
+
+
+def test_warnings_stand_below_the_findings_and_are_counted_on_the_first_screen(one_predicted: Report) -> None:
+    report = replace(one_predicted, warnings=("two traces", "a torn file"))
+    order = [made.id for section in SECTIONS if (made := section(report)) is not None]
+    assert order.index("warnings") == order.index("findings") + 1
+    assert '<a href="#warnings">2 warnings</a>' in verdict.section(report).html
+    assert "#warnings" not in verdict.section(replace(report, warnings=())).html
+    order = [made.id for section in SECTIONS if (made := section(replace(report, judged=False))) is not None]
+    assert order[:2] == ["verdict", "warnings"]
 
 
 def rows_of(summary: Summary) -> str:

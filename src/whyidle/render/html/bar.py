@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,8 @@ class Part:
     label: str
     share: float  # of the whole
     percent: int  # as shown: parts add up to 100
-    start: float  # share of the whole that lies before it
+    start: float  # share of the drawing that lies before it
+    width: float  # of the drawing: where small parts are left out, those that stay fill it all the same
     css: str  # class that gives its colour
     labelled: bool  # there is room for its label beneath it
 
@@ -38,12 +39,12 @@ def parts_of(report: Report) -> tuple[Part, ...]:
     if idle is not None and report.judged and not report.run.only_curves:
         shown = bars(idle, summary.idle_by_cause)
         busy = Bar("busy", 1 - idle, 100 - sum(bar.percent for bar in shown))
-        return tuple(_stacked([busy, *shown]))
+        return tuple(_whole([busy, *shown]))
     if summary.host_shares and report.judged:
-        return tuple(_stacked(host_bars(summary.host_shares)))
+        return tuple(_whole(host_bars(summary.host_shares)))
     if (share := summary.curve_idle_share) is not None and report.judged:
         idle_percent = round(share * 100)
-        return tuple(_stacked([Bar("busy", 1 - share, 100 - idle_percent), Bar("idle", share, idle_percent)]))
+        return tuple(_whole([Bar("busy", 1 - share, 100 - idle_percent), Bar("idle", share, idle_percent)]))
     return ()
 
 
@@ -52,7 +53,8 @@ def device_parts(device: DeviceBusy, picture: Picture | None) -> tuple[Part, ...
     idle = 1 - device.busy_share
     by_cause = _causes_of(device, picture)
     shown = bars(idle, by_cause) if by_cause else []
-    return tuple(_stacked([Bar("busy", device.busy_share, 100 - sum(bar.percent for bar in shown)), *shown]))
+    parts = [Bar("busy", device.busy_share, 100 - sum(bar.percent for bar in shown)), *shown]
+    return tuple(_whole(parts) if shown else _stacked(parts))
 
 
 def _causes_of(device: DeviceBusy, picture: Picture | None) -> dict[str, float]:
@@ -68,12 +70,17 @@ def _causes_of(device: DeviceBusy, picture: Picture | None) -> dict[str, float]:
     return {cause: float(share) for cause, share in by_cause.items()} if told else {}
 
 
-def _stacked(shown: Iterable[Bar]) -> Iterator[Part]:
+def _whole(shown: Sequence[Bar]) -> Iterator[Part]:
+    """Yield parts that fill the drawing: what is too small to be told leaves no hole at its end."""
+    return _stacked(shown, sum(bar.share for bar in shown))
+
+
+def _stacked(shown: Iterable[Bar], whole: float = 1.0) -> Iterator[Part]:
     start = 0.0
     for bar in shown:
-        text = max(len(bar.label), len(f"{bar.percent}%"))
-        yield Part(bar.label, bar.share, bar.percent, start, _css(bar.label), bar.share * WIDE >= text * LETTER + 8)
-        start += bar.share
+        width, text = bar.share / (whole or 1.0), max(len(bar.label), len(f"{bar.percent}%"))
+        yield Part(bar.label, bar.share, bar.percent, start, width, _css(bar.label), width * WIDE >= text * LETTER + 8)
+        start += width
 
 
 def _css(label: str) -> str:
@@ -88,4 +95,4 @@ def _css(label: str) -> str:
 
 def host_parts(report: Report) -> tuple[Part, ...]:
     """Return what the training thread of a watched job does."""
-    return tuple(_stacked(host_bars(report.summary.host_shares))) if report.summary.host_shares else ()
+    return tuple(_whole(host_bars(report.summary.host_shares))) if report.summary.host_shares else ()

@@ -21,10 +21,12 @@ from whyidle.render.comparison import (
 )
 from whyidle.render.html.drawn import Scale, Whisker, around, whisker
 from whyidle.render.html.figures import figure
+from whyidle.render.html.names import ends
 from whyidle.render.html.rows import Item, Jump, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.sides import Sides, sides
 from whyidle.render.html.verb_page import verb_page
+from whyidle.render.notes import by_name
 from whyidle.render.words import clean, duration, gpu_name, kernel_name, percent, plural, rate, times, unit_price
 
 TONES: Final[dict[Verdict, str]] = {
@@ -104,7 +106,7 @@ def _verdict(found: Comparison) -> Section:
             smallest=found.smallest_detectable,
             between_runs=found.between_runs,
             doubts=[each.message for each in found.confounders if each.weight == "doubts"],
-            arms=[("before", _about(found.before)), ("after", _about(found.after))],
+            arms=list(_arms(found)),
         ),
     )
 
@@ -147,13 +149,21 @@ def _effect(found: Comparison) -> _Effect | None:
     return _Effect(whisker(ratio, scale), scale.at(1.0), places, ticks)
 
 
+def _arms(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
+    """Yield of each side what it is called, its files as short as they tell the sides apart, their paths, and more."""
+    whole = [[clean(path) for path in arm.paths] for arm in (found.before, found.after)]
+    short = iter(ends([path for paths in whole for path in paths]))
+    for name, arm, paths in zip(("before", "after"), (found.before, found.after), whole, strict=True):
+        yield name, ", ".join(next(short) for _ in paths), ", ".join(paths), _about(arm)
+
+
 def _about(arm: Arm) -> str:
-    """Return what a side is, on a line: files, GPUs, steps."""
+    """Return what a side is besides its files, on a line: GPUs, steps."""
     gpus = [f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in arm.run.gpus]
     ranks = [plural(arm.run.world_size, "rank")] if arm.run.world_size else []
     warm = f" after {arm.warm_up} of warm-up" if arm.warm_up else ""
     steps = [f"{plural(arm.steps, 'step')}{warm}"] if arm.steps else []
-    return " · ".join([clean(", ".join(arm.paths)), *gpus, *ranks, *steps])
+    return " · ".join([*gpus, *ranks, *steps])
 
 
 def _time(found: Comparison) -> Section | None:
@@ -318,12 +328,13 @@ def _differs(found: Comparison) -> Section | None:
         TableRow((each.name, each.before, each.after, each.message), mark=WEIGHTS[each.weight])
         for each in sorted(found.confounders, key=lambda each: order.index(each.weight))
     ]
-    if not (lines or found.not_recorded or found.warnings):
+    warnings = [by_name(clean(text), found.before.run, found.after.run) for text in found.warnings]
+    if not (lines or found.not_recorded or warnings):
         return None
     return Section(
         "differs",
         "What else differs",
-        filled("comparison_differs", rows=lines, not_recorded=found.not_recorded, warnings=found.warnings),
+        filled("comparison_differs", rows=lines, not_recorded=found.not_recorded, warnings=warnings),
     )
 
 

@@ -11,6 +11,17 @@ ALL = 300_000  # characters of all names of a picture together: of those beyond,
 _LIMITS = (LONGEST, 160, 80, 40, 20, 8)
 
 
+def ends(paths: Sequence[str]) -> list[str]:
+    """Return paths by their names, with as many of the folders above as tell all of them apart."""
+    parts = [path.replace("\\", "/").rstrip("/").split("/") for path in paths]
+    apart = len({tuple(one) for one in parts})
+    for deep in range(1, max(map(len, parts), default=1)):
+        short = ["/".join(one[-deep:]) for one in parts]
+        if len(set(short)) == apart and all(short):
+            return short
+    return list(paths)
+
+
 def fitted(names: Sequence[str], *, room: int = ALL) -> list[str]:
     """Return names cut to what there is room for, each in its middle or where it differs from those like it."""
     whole = [clean(name) for name in names]

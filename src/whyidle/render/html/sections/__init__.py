@@ -26,10 +26,11 @@ from whyidle.render.html.sections import (
 
 SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     verdict.section,
-    warnings.section,
+    warnings.first,
     seconds.section,
     fixes.section,
     findings.section,
+    warnings.section,
     timeline.section,
     curves.section,
     steps.section,
@@ -43,6 +44,7 @@ SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
 # Of `whyidle lint`, which knows no times.
 LINTED: Final[tuple[Callable[[Report], Section | None], ...]] = (
     linted.section,
+    warnings.first,
     warnings.section,
     source.section,
     settings.section,

@@ -30,9 +30,14 @@ class Note:
     findings: Sequence[int] = ()  # the ranks of those that are of it, from 1 on
 
 
-def section(report: Report) -> Section:
-    """Return short definitions, and a note on each rule that found something or is named beside one."""
+def section(report: Report) -> Section | None:
+    """Return short definitions, and a note on each rule that found something or is named beside one.
+
+    None where nothing was judged: there is no word to define.
+    """
     notes = tuple(_notes(report))
+    if not (report.judged or notes):
+        return None
     return Section("method", "Method", filled("method", report=report, notes=notes))
 
 

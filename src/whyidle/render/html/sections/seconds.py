@@ -59,7 +59,7 @@ def section(report: Report) -> Section | None:
         whole=_whole(summary),
         hourly=_hourly(summary),
     )
-    return Section("seconds", title, html, "GPUs" if report.run.only_curves else "Where it goes")
+    return Section("seconds", title, html, "GPUs" if report.run.only_curves else "Time")
 
 
 def devices_of(report: Report) -> list[Device]:

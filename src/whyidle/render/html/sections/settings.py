@@ -20,7 +20,7 @@ def section(report: Report) -> Section | None:
     if not (about or set_to or run.evidence or run.ignored):
         return None
     made = filled("settings", about=about, settings=list(set_to.items()), run=run, shown=SHOWN)
-    return Section("evidence", "What was judged", made)
+    return Section("evidence", "What was judged", made, "Evidence")
 
 
 def _about(report: Report) -> Iterator[tuple[str, str]]:

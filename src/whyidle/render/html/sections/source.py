@@ -36,7 +36,7 @@ def section(report: Report) -> Section | None:
     cleared = [made for finding in report.cleared if (made := _spot(finding, 0)) is not None]
     alone = report.summary.source is not None  # no other section has cards of these findings
     shown = filled("source", found=found, open=OPEN, cleared=cleared, mended=mended(report), alone=alone)
-    return Section("source", "In the source", shown)
+    return Section("source", "In the source", shown, "Source")
 
 
 def _spot(finding: Finding, rank: int) -> Spot | None:

@@ -16,4 +16,4 @@ def section(report: Report) -> Section | None:
         return None
     shared = spans(report.picture.charts)
     alone = [figure(chart, index, span=shared.get(chart.group), tall=True) for index, chart in charts]
-    return Section("steps", "Step by step", filled("charts", families=[("", alone)], above=""))
+    return Section("steps", "Step by step", filled("charts", families=[("", alone)], above=""), "Steps")

@@ -17,4 +17,6 @@ def section(report: Report) -> Section | None:
     if not found:
         return None
     made = filled("tables", tables=found, shown=SHOWN, name=NAME, full=FULL)
-    return Section("tables", "Kernels and operators" if report.detail.kernels else "Tables", made)
+    if not report.detail.kernels:
+        return Section("tables", "Tables", made)
+    return Section("tables", "Kernels and operators", made, "Kernels")

@@ -9,12 +9,14 @@ from whyidle.model.finding import WATCH, Finding, Fix, Report
 from whyidle.render.headline import facts_of, no_finding
 from whyidle.render.html.bar import parts_of
 from whyidle.render.html.section import Section, filled
+from whyidle.render.html.sections.warnings import told
 from whyidle.render.notes import bill_of, fewer_recorded, joined, unpriced
 from whyidle.render.passages import EFFORT, certainty, lost, measured_next, problem
-from whyidle.render.words import clean, percent
+from whyidle.render.words import basename, clean, percent
 from whyidle.render.worth import Gain, all_made, all_of, gain, is_alone, ordered, priced
 
 LONG = 44  # characters: a longer answer stands in smaller type
+REFUSED = "Cannot judge: "  # what a refusal begins with
 OTHERS = 3  # findings after the first that are named on the first screen
 
 
@@ -31,9 +33,11 @@ class First:
 
 def section(report: Report) -> Section:
     """Return the first screen of the page."""
-    answer, aside, more = said_in(report.summary.verdict)
+    verdict, path = (report.summary.verdict, "") if report.judged else without_folder(report.summary.verdict)
+    answer, aside, more = said_in(verdict)
     state = "refused" if not report.judged else "healthy" if report.healthy else "found"
     cost = report.summary.cost
+    others, of = _others(report)
     return Section(
         "verdict",
         "",
@@ -44,6 +48,7 @@ def section(report: Report) -> Section:
             answer=answer,
             aside=aside,
             more=more,
+            path=path,
             is_long=len(answer) > LONG,
             facts=facts_of(report),
             parts=parts_of(report),
@@ -51,7 +56,10 @@ def section(report: Report) -> Section:
             watch=WATCH,
             joined=joined(report),
             together=_together(report),
-            others=_others(report),
+            others=others,
+            of=of,
+            why_first=_why_first(report),
+            warned=len(told(report)) if report.judged else 0,
             refused=clean(report.prediction.refused).rstrip(".") if report.prediction is not None else "",
             bill=bill_of(report, cost, everything=False) if cost is not None else "",
             like=fewer_recorded(report, cost) if cost is not None else 0,
@@ -75,6 +83,14 @@ def said_in(verdict: str) -> tuple[str, str, str]:
     return answer, aside, " ".join(rest)
 
 
+def without_folder(verdict: str) -> tuple[str, str]:
+    """Return a refusal in which a file stands without its folder, and its whole path; "" where it names none."""
+    found = re.match(rf"({re.escape(REFUSED)})((?:[A-Za-z]:)?[^\s:]*[/\\][^:]*?)(?=: )", verdict)
+    if found is None or not (name := basename(found[2])):
+        return verdict, ""
+    return f"{REFUSED}{name}{verdict[found.end() :]}", found[2]
+
+
 def first_of(report: Report) -> First | None:
     """Return what to do first; None where nothing is to be done, or only to be measured."""
     if not report.judged or report.healthy or not report.findings:
@@ -88,16 +104,31 @@ def first_of(report: Report) -> First | None:
     return First(finding, fix, brings, said, is_alone(finding, report.prediction))
 
 
-def _others(report: Report) -> list[tuple[int, str, str]]:
-    """Return further findings where no order of fixes names them: number, what is wrong, what is lost."""
+def _others(report: Report) -> tuple[list[tuple[int, str, str]], str]:
+    """Return further findings where no order of fixes names them: number, what is wrong, what is lost.
+
+    And of what that is a share, where it is the same for all of them: "of the step".
+    """
     if len(ordered(report)) > 1:
-        return []
+        return [], ""
     told = [
-        (number, problem(finding), percent(finding.lost_share))
+        (number, problem(finding), lost(finding, report.summary).partition(", ")[0])
         for number, finding in enumerate(report.findings, start=1)
         if number > 1 and finding.lost_share
-    ]
-    return told[:OTHERS]
+    ][:OTHERS]
+    whole = {share.partition(" ")[2] for _, _, share in told}
+    if len(whole) != 1:
+        return told, ""
+    return [(number, shown, share.partition(" ")[0]) for number, shown, share in told], whole.pop()
+
+
+def _why_first(report: Report) -> str:
+    """Return why another finding, which costs more, does not come first; empty where none does."""
+    first, *rest = report.findings or (None,)
+    larger = [finding.saved_share for finding in rest if first is not None and finding.saved_share > first.saved_share]
+    if not larger:
+        return ""
+    return f"by saving × certainty ÷ effort; another could save more ({percent(max(larger))})"
 
 
 def _together(report: Report) -> tuple[str, Gain] | None:
