@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.collect.conftest import Scenario, nvml_library, nvml_stub
-from whyidle.cli import main
+from whyidle.cli import PIPE_CLOSED, main
 from whyidle.cli._numbers import seconds
 from whyidle.errors import WhyIdleError
 from whyidle.watch.asked import address
@@ -161,6 +161,8 @@ def test_the_table_on_a_terminal_and_q(nvml_stub: Scenario) -> None:
         "--webhook example.org",
         "--on-alarm no-such-program-here",
         "--price -1",
+        "--report gpus.md",
+        "--report gpus",
     ],
 )
 def test_what_cannot_be_is_said(options: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +197,8 @@ def test_a_report_of_what_was_seen(suffix: str, nvml_stub: Scenario, tmp_path: P
     assert watched(environ, *asked, "--force").returncode == 1
 
 
-def test_a_report_of_a_watch_that_is_stopped(nvml_stub: Scenario, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_report_of_a_watch_that_is_stopped(number: int, nvml_stub: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "gpus.html"
     arguments = command("--interval", "0.1", "--every", "0.2s", "--report", str(file))
     environ = {**os.environ, **nvml_stub(BUSY)}
@@ -203,7 +206,20 @@ def test_a_report_of_a_watch_that_is_stopped(nvml_stub: Scenario, tmp_path: Path
         assert run.stdout is not None
         for _ in range(3):
             run.stdout.readline()
-        run.send_signal(signal.SIGTERM)
+        run.send_signal(number)
         _, said = run.communicate(timeout=60)
     assert (run.returncode, said) == (0, "")
     assert "The GPU idled 5% of the time" in file.read_text("utf-8")
+
+
+def test_a_report_of_a_watch_whose_reader_left(nvml_stub: Scenario, tmp_path: Path) -> None:
+    """As of `whyidle watch --report gpus.json | tee log`, where Ctrl-C ends both."""
+    file = tmp_path / "gpus.json"
+    arguments = command("--interval", "0.1", "--every", "0.2s", "--report", str(file))
+    environ = {**os.environ, **nvml_stub(BUSY)}
+    with subprocess.Popen(arguments, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        run.stdout.readline()
+        run.stdout.close()
+        assert run.wait(timeout=60) == PIPE_CLOSED
+    assert json.loads(file.read_text("utf-8"))["gpus"][0]["known_s"] > 0

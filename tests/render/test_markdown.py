@@ -18,7 +18,7 @@ from whyidle.model.evidence import Ignored
 from whyidle.model.finding import Finding, Fix, Location, Report, Unknown
 from whyidle.render import render
 from whyidle.render.escapes import code, fence, folded, prose, table
-from whyidle.render.markdown import ROOM, fitted
+from whyidle.render.pasted import ROOM, fitted
 from whyidle.render.words import clean
 
 GITHUB = MarkdownIt("commonmark").enable("table")  # of which github.github.com/gfm is an extension

@@ -189,3 +189,13 @@ def test_a_notebook_has_cells_and_no_lines() -> None:
     (result,) = run(linted.notebook())["results"]
     assert "region" not in result["locations"][0]["physicalLocation"]
     assert result["locations"][0]["message"]["text"] == "cell 3, line 5"
+
+
+def test_a_name_makes_no_link(one_finding: Report) -> None:
+    """Of "[text](address)" code hosts make one (3.11.6); code to type stays as it is."""
+    message = "[mend](https://evil.example) [1](1), layers[0](batch)"
+    evil = replace(one_finding, findings=tuple(replace(one, message=message) for one in one_finding.findings))
+    text = run(evil)["results"][0]["message"]["text"]
+    assert "](https" not in text
+    assert "](1)" not in text
+    assert "layers[0](batch)" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.render.html.verb_page_text import read
-from tests.watch.conftest import FakeSource, Watching, reading
+from tests.watch.conftest import BEGAN_NS, FakeSource, Watching, reading
 from whyidle.cli import main
 from whyidle.render.base import Look
 from whyidle.render.watched_gpus import history_html, history_json
@@ -121,3 +122,48 @@ def test_a_day_has_no_more_parts_than_a_minute_needs() -> None:
 def test_a_job_is_no_watch_of_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "--pid", "1", "--report", "x.html"]) == 2
     assert "--report is of a watch of GPUs" in capsys.readouterr().err
+
+
+def test_nothing_known_is_not_nothing_lost(watching: Watching) -> None:
+    watch, _, _ = watching(FakeSource(lambda second: [reading(None)], 1), 100, price=3.6)
+    watch.run()
+    page = read(history_html(watch.history(), Look()))
+    assert page.startswith("# Nothing is known of the GPUs: no sample says how busy they are.")
+    assert "$0.00" not in page
+    assert "idle GPU time" not in page
+    assert "unknown GPU time\n100 s" in page
+
+
+def test_alarms_of_several_days_have_a_date(watching: Watching) -> None:
+    def nights(second: float) -> list[Reading | None]:
+        return [reading(0.0 if second % 86_400 > 43_200 else 95.0, 17)]
+
+    watch, _, _ = watching(FakeSource(nights, 1), 200_000, interval_s=60.0, alarm=True, keep=True)
+    watch.run()
+    page = read(history_html(watch.history(), Look()))
+    assert "2023-11-15 10:26:20 UTC | alarm |" in page
+    assert "2023-11-16 10:26:20 UTC | alarm |" in page
+
+
+def test_samples_that_come_late_leave_no_holes() -> None:
+    """nvidia-smi takes more than a second where it has to wake the driver."""
+    course = Course(0.0, 1.0)
+    course.add(0.0, 0.0, 0.5)
+    for second in range(2, 101, 2):
+        course.add(second, 2.0, 0.5 if second <= 50 else 1.0)
+    seen = course.utilization()
+    assert np.isfinite(seen.mean).all()
+    assert seen.mean[:50].tolist() == [0.5] * 50
+    assert seen.mean[52:].tolist() == [1.0] * 49
+
+
+def test_a_day_of_samples_stays_a_page(watching: Watching) -> None:
+    watch, _, _ = watching(FakeSource(play, 3), 100)
+    watch.run()
+    history = watch.history()
+    time = BEGAN_NS + np.arange(86_400, dtype=np.int64) * 1_000_000_000
+    days = tuple(
+        replace(gpu, series=tuple(replace(one, time=time, value=np.arange(86_400) % 101.0) for one in gpu.series))
+        for gpu in history.gpus
+    )
+    assert len(history_html(replace(history, gpus=days), Look())) < 400_000

@@ -25,13 +25,14 @@ SUFFIXES: Final = {
 _DRAWN_WITH = "█▏·\N{EN DASH}→…µ"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Destination:
     """An open place for one report."""
 
     stream: TextIO
     name: str
     look: Look
+    is_written: bool = False
 
     def write(self, text: str) -> None:
         """Write the report and make sure that it is there."""
@@ -44,6 +45,7 @@ class Destination:
         except OSError as error:
             abandon(self.stream)
             raise WhyIdleError(f"cannot write the report to {self.name}: {error.strerror}") from None
+        self.is_written = True
 
 
 def format_of(path: Path | None, asked: str | None = None, among: Container[str] | None = None) -> str:
@@ -100,16 +102,15 @@ def destination(
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise WhyIdleError(f"cannot write the report to {path}: {why}") from None
+    kind = _Replacing if path.is_file() else Destination  # a device or a pipe
+    out = kind(stream, str(path), Look(everything=everything))
     done = False
     try:
         with stream:
-            if path.is_file():
-                yield _Replacing(stream, str(path), Look(everything=everything))
-            else:  # a device or a pipe
-                yield Destination(stream, str(path), Look(everything=everything))
+            yield out
         done = True
     finally:
-        if not done and not existed:
+        if not (done or out.is_written or existed):
             path.unlink(missing_ok=True)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from whyidle.cli import _numbers as numbers
-from whyidle.cli._destination import destination
+from whyidle.cli._destination import destination, format_of
 from whyidle.cli._loading import loading
 from whyidle.cli.baseline import Repeats, starts_of
 from whyidle.cli.diagnose import Paths
@@ -21,7 +21,7 @@ from whyidle.errors import WhyIdleError
 from whyidle.model.gate import Gate, Limits
 from whyidle.project import CHECK, project_of
 from whyidle.read.baseline import read_baseline
-from whyidle.render.gate import REFUSALS, headline, renders
+from whyidle.render.gate import FORMATS, REFUSALS, headline, renders
 from whyidle.render.words import clean
 
 BASELINE: Final = "baseline"
@@ -47,7 +47,10 @@ DataWait = Annotated[float | None, _limit("--max-data-wait", "Training may wait 
 Memory = Annotated[
     float | None, _limit("--max-peak-memory-growth", "The GPU's peak memory may be so much more than the baseline's.")
 ]
-Format = Annotated[str, typer.Option("--format", "-f", help="terminal, json, junit or github.")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", "-f", help="terminal, json, junit or github; else as the file of -o is called."),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the answer to a file.")]
 
 
@@ -63,7 +66,7 @@ def check(
     force: Annotated[
         bool, typer.Option("--force", help="Compare with a baseline of another GPU, world size or batch size.")
     ] = False,
-    format: Format = "terminal",  # noqa: A002
+    format: Format = None,  # noqa: A002
     output: Output = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Let -o replace a file.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
@@ -79,14 +82,15 @@ def check(
         whyidle check new/ --max-idle 20% --max-data-wait 10%
         whyidle check new/ --baseline baseline.json --max-throughput-loss 5%
         whyidle check a/ --repeat b/ --baseline base.json --max-throughput-loss 2%
-        whyidle check new/ --max-idle 20% --format junit -o check.xml
+        whyidle check new/ --max-idle 20% -o check.xml
 
     Limits may stand in pyproject.toml, under [tool.whyidle.check], and those that are given here come before them.
 
     Exit code: 0 all limits kept; 1 one is broken; 2 one cannot be judged, the baseline is of another setup, or wrong
     usage.
     """
-    write = renders(format)
+    chosen = format_of(output, format, FORMATS)
+    write = renders(chosen)
     given = dict(
         zip(
             NAMES.values(),
@@ -99,8 +103,8 @@ def check(
         answer = _answer(paths, repeat, limits, file, force=force)
         if isinstance(answer, Gate):
             out.write(write(answer, out.look))
-        elif format in REFUSALS:
-            out.write(REFUSALS[format](answer, out.look))
+        elif chosen in REFUSALS:
+            out.write(REFUSALS[chosen](answer, out.look))
         else:
             raise answer
     if isinstance(answer, WhyIdleError):

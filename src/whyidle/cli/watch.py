@@ -9,8 +9,9 @@ from typing import Annotated, cast
 
 import typer
 
+from whyidle.cli import PIPE_CLOSED
 from whyidle.cli import _numbers as numbers
-from whyidle.cli._destination import destination, look_of
+from whyidle.cli._destination import abandon, destination, format_of, look_of
 from whyidle.cli._numbers import Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.project import FILE
@@ -27,6 +28,7 @@ def _seconds(flag: str, shown: str, what: str) -> typer.models.OptionInfo:
 
 
 LOOK_S = 5.0
+FORMATS = ("html", "json")  # of render.watched_gpus, which is imported for --report only
 
 Interval = Annotated[float, _seconds("--interval", "1s", "Between two samples.")]
 Last = Annotated[float, _seconds("--last", "5m", "What the verdict is on: the last minutes.")]
@@ -69,7 +71,9 @@ Webhook = Annotated[str | None, typer.Option("--webhook", metavar="URL", help="P
 ExitOnAlarm = Annotated[bool, typer.Option("--exit-on-alarm", help="End with exit code 1 at an alarm.")]
 Report = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE", help="When it ends, write what was seen: a page, or JSON for FILE.json."),
+    typer.Option(
+        "--report", metavar="FILE", help="When it ends, write what was seen: a page as FILE.html, JSON as FILE.json."
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Let --report replace a file.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")]
@@ -130,7 +134,11 @@ def watch(
     asked.check()
     look = look_of(sys.stdout, asked.color, everything=False)
     if pid is None:
-        return _watched(asked, look, report, force=force)
+        try:
+            return _watched(asked, look, report, force=force)
+        except BrokenPipeError:  # typer would make 1 of it, which says that there was an alarm
+            abandon(sys.stdout)
+            raise typer.Exit(PIPE_CLOSED) from None
     if report is not None:
         raise WhyIdleError("--report is of a watch of GPUs", f"whyidle watch --pid {pid} --json > verdict.json")
     return int(importlib.import_module("whyidle.cli._attaching").attach(pid, for_, asked, look, stacks=not no_stacks))
@@ -141,7 +149,9 @@ def _watched(asked: Asked, look: Look, report: Path | None, *, force: bool) -> i
     loop = importlib.import_module("whyidle.watch.loop")
     if report is None:
         return int(loop.watch(asked, look))
+    chosen = format_of(report, among=FORMATS)
+    if chosen not in FORMATS:
+        raise WhyIdleError(f"--report writes a page or JSON, and {report} is called like neither", "--report gpus.html")
     with destination(report, force=force) as out:
-        render = importlib.import_module("whyidle.render.watched_gpus")
-        shown = render.history_json if report.suffix.lower() == ".json" else render.history_html
+        shown = importlib.import_module("whyidle.render.watched_gpus").FORMATS[chosen]
         return int(loop.watch(asked, look, lambda seen: out.write(shown(seen, out.look))))

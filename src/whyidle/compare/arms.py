@@ -163,6 +163,7 @@ def arm_of(
         usd_per_million_tokens=_usd_per_million(hourly, tokens),
         picture=picture_of(shown.run, shown.measured, shown.report, BUDGET // 2) if picture else None,
         findings=shown.report.findings,
+        not_asked=tuple(unknown.rule for unknown in shown.report.unknown),
     )
 
 

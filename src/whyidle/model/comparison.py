@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from whyidle.model.detail import DRAWN
 from whyidle.model.finding import Estimate, Finding, RunInfo, Summary
+from whyidle.model.shown import Shown
 
 if TYPE_CHECKING:
     from whyidle.model.picture import Chart, Picture
@@ -58,6 +59,7 @@ class Arm:
     usd_per_million_tokens: float | None = None
     picture: Picture | None = field(default=None, metadata=DRAWN, compare=False, repr=False)  # None: not asked for
     findings: tuple[Finding, ...] = field(default=(), metadata=DRAWN)  # of its report
+    not_asked: tuple[str, ...] = field(default=(), metadata=DRAWN)  # rules for which its recording has no evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """The whole answer of `whyidle compare`."""
 
     verdict: Verdict  # of speed alone; `concern` and `exit_code` say the rest

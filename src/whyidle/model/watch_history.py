@@ -32,7 +32,7 @@ class WatchedGpu:
     known_s: float
     idle_s: float
     unknown_s: float
-    idle_usd: float | None  # None without a price
+    idle_usd: float | None  # None without a price, and where nothing is known
     utilization: Utilization
     series: tuple[Series, ...]  # of its last minutes, as curves have them
 

@@ -16,7 +16,7 @@ from whyidle.render.base import Look
 from whyidle.render.headline import time_per_step
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.lines import hang
-from whyidle.render.pasted import escaped, table, written
+from whyidle.render.pasted import fitted, listed, table, told, written
 from whyidle.render.phases import LABELS
 from whyidle.render.terminal import write
 from whyidle.render.words import clean, duration, kernel_name, percent, rate, shorten, times
@@ -59,9 +59,8 @@ def comparison_json(found: Comparison, look: Look) -> str:
 def comparison_markdown(found: Comparison, look: Look) -> str:
     """Return a table that can be pasted where people review a change."""
     cells = [(row.label.strip(), row.before, row.after, row.ratio) for row in rows(found)]
-    lines = [f"**{escaped(found.message)}**", "", *table(("", "before", "after", ""), cells, left=1, last_left=True)]
-    said = [f"- {head}: {escaped(text)}" for head, text in remarks(found)]
-    return written([*lines, "", *said] if said else lines, look)
+    numbers = table(("", "before", "after", ""), cells, last_left=True) if cells else ""
+    return written(fitted((f"**{told(found.message)}**", numbers, listed(remarks(found)))), look)
 
 
 def comparison_html(found: Comparison, look: Look) -> str:
@@ -168,11 +167,11 @@ def _lines(found: Comparison, width: int, operators: bool) -> Iterator[Text]:
     yield from hang(Text("  "), Text(first, style=style), width)
     if more:
         yield from hang(Text("  "), Text(more), width)
-    told = list(rows(found))
-    if told:
+    numbers = list(rows(found))
+    if numbers:
         yield Text()
         yield Text(f"  {'':<{LABEL - 2}}{'before':>{CELL}}{'after':>{CELL}}", style="dim")
-        yield from (_drawn(row, width) for row in told)
+        yield from (_drawn(row, width) for row in numbers)
     said = list(remarks(found))
     if said:
         yield Text()
@@ -203,13 +202,18 @@ def remarks(found: Comparison) -> Iterator[tuple[str, str]]:
     left = [each for each in found.predicted if not each.made and each.predicted is not None][:PROMISES]
     if left:
         yield "not made", ", ".join(f"{each.rule} ({_worth(each)})" for each in left) + "."
-    for each in found.confounders:
-        if each.weight == "doubts" or (each.weight == "blocks" and found.verdict != "cannot judge"):
-            yield "but", each.message
+    yield from (("but", text) for text in doubts(found))
     if found.not_recorded:
         yield "not known", f"whether these are alike: {', '.join(found.not_recorded)}."
     for warning in found.warnings:
         yield "warning", warning
+
+
+def doubts(found: Comparison) -> Iterator[str]:
+    """Yield what casts doubt on the verdict; with --force also what would have refused it."""
+    for each in found.confounders:
+        if each.weight == "doubts" or (each.weight == "blocks" and found.verdict != "cannot judge"):
+            yield each.message
 
 
 def learning_text(learning: Learning) -> str:

@@ -21,7 +21,7 @@ _LINKED = (
     (re.compile(r":(?=//)"), f":{_APART}"),
     (re.compile(r"\b(www)(?=\.)", re.IGNORECASE), rf"\1{_APART}"),
     (re.compile(r"\b(mailto|xmpp):", re.IGNORECASE), rf"\1:{_APART}"),
-    (re.compile(r"(?<![:\w]):(?=[a-z0-9_+\-]+:(?!:))"), f":{_APART}"),  # an emoji
+    (re.compile(r"(?<![:\w]):(?=[a-z0-9_+\-]+:)"), f":{_APART}"),  # an emoji
 )
 # Marks of Markdown; "_" within a word is none.
 _MARKS = re.compile(r"[\\*\[\]|~$`]|(?<![^\W_])_|_(?![^\W_])")

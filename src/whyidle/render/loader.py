@@ -13,7 +13,7 @@ from whyidle.model.loader_trial import Expected, LoaderTrial, Pass, Point, Tried
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.lines import hang
-from whyidle.render.pasted import escaped, table, written
+from whyidle.render.pasted import fitted, listed, table, told, written
 from whyidle.render.words import ascii_only, change, clean, duration, percent, plural, rate, shorten, size
 
 LABEL = 10  # columns, of what stands before a line
@@ -67,8 +67,6 @@ def loader_text(tried: Tried, look: Look) -> str:
 
 def loader_markdown(tried: Tried, look: Look) -> str:
     """Return the report to paste into a pull request."""
-    lines = [f"**{escaped(tried.advice.message)}**", "", escaped(subject(tried)), ""]
-    lines += [f"- {label}: {escaped(text)}" for label, text in settings(tried)]
     cells = [
         (
             str(one.point.workers),
@@ -78,8 +76,9 @@ def loader_markdown(tried: Tried, look: Look) -> str:
         )
         for one in rows(tried)
     ]
-    lines += ["", *table([*HEAD, ""], cells, left=0, last_left=True), ""] if cells else [""]
-    return written([*lines, *(f"- {label}: {escaped(text)}" for label, text in rest(tried))], look)
+    blocks = [f"**{told(tried.advice.message)}**", told(subject(tried)), listed(settings(tried))]
+    blocks += [table([*HEAD, ""], cells, left=0, last_left=True)] if cells else []
+    return written(fitted([*blocks, listed(rest(tried))], everything="`--report report.json` has all"), look)
 
 
 def loader_html(tried: Tried, look: Look) -> str:

@@ -22,13 +22,12 @@ from whyidle.render.escapes import code, fence, folded, prose, table
 from whyidle.render.lines import INDENT
 from whyidle.render.notes import notes
 from whyidle.render.passages import EFFORT, Room, compact, finding_lines
+from whyidle.render.pasted import fitted, written
 from whyidle.render.phases import phases
 from whyidle.render.places import in_source, spot
-from whyidle.render.words import ascii_only, clean, duration, gpu_name, percent, plural, shorten
+from whyidle.render.words import clean, duration, gpu_name, percent, plural, shorten
 from whyidle.render.worth import answers, order, priced
 
-# GitHub takes 65,536 characters for a comment and 1 MiB for the summary of a step; other text may stand beside ours.
-ROOM: Final = 60_000
 FULL, MOST, ROWS, WARNINGS = 3, 100, 25, 20
 LONG: Final = 400  # characters of a text that says one thing
 LINES: Final = 30  # of code to type
@@ -45,23 +44,7 @@ class Markdown(Renderer):
     format = "markdown"
 
     def render(self, report: Report, look: Look) -> str:
-        text = fitted(list(_blocks(report, look)))
-        return text if look.unicode else ascii_only(text)
-
-
-def fitted(blocks: list[str], room: int = ROOM) -> str:
-    """Return blocks, the most telling first, as far as there is room; how many are left out is said."""
-    said, left = [], 0
-    used = 200  # for what is said last
-    for block in blocks:
-        if used + len(block) + 2 > room:
-            left += 1
-            continue
-        said.append(block)
-        used += len(block) + 2
-    if left:
-        said.append(f"*{plural(left, 'part')} of this report left out for its length: `-o report.json` has all.*")
-    return "\n\n".join(said) + "\n"
+        return written(fitted(_blocks(report, look)), look)
 
 
 def _blocks(report: Report, look: Look) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from whyidle.model.comparison import Comparison
@@ -21,7 +22,7 @@ from whyidle.render.places import in_source, spot
 from whyidle.render.words import clean, plural, shorten
 from whyidle.render.worth import is_alone, priced, worth
 
-MOST: Final = 3  # findings
+MOST: Final = 3  # findings, and doubts
 LINES: Final = 12  # of code to type
 LONG: Final = 400  # characters of a text that says one thing
 SAVE: Final = 'open("report.html", "w", encoding="utf-8").write(whyidle.render(report, "html"))'
@@ -113,7 +114,7 @@ def _comparison(found: Comparison) -> str:
         said="",
         table=[("", "before", "after", ""), *rows] if rows else (),
         findings=(),
-        notes=(),
+        notes=[f"But {shorten(clean(text), LONG)}" for text in islice(comparison.doubts(found), MOST)],
         hint_head="",
         hint="",
     )

@@ -26,6 +26,9 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 ROOT = "%SRCROOT%"  # what relative paths are relative to: the folder in which whyidle was started
 
 _LEVEL: Mapping[Severity, str] = {"high": "error", "medium": "warning", "low": "note"}
+# A link within a message (3.11.6): "[text](an address, or the number of a place)".
+_LINK = re.compile(r"\](?=\((?:\d+\)|[A-Za-z][\w+.\-]*:))")
+_APART = "\N{ZERO WIDTH SPACE}"
 _DRIVE = re.compile(r"[A-Za-z]:/")
 Object: TypeAlias = dict[str, object]
 
@@ -137,5 +140,5 @@ def _notifications(report: Report) -> Iterator[Object]:
 
 
 def _message(text: str) -> Object:
-    """Return a text as a message, in which single braces would be placeholders (3.11.5)."""
-    return {"text": text.replace("{", "{{").replace("}", "}}")}
+    """Return a text as a message, in which single braces would be placeholders (3.11.5), and no name makes a link."""
+    return {"text": _LINK.sub(f"]{_APART}", text.replace("{", "{{").replace("}", "}}"))}

@@ -12,7 +12,7 @@ from whyidle.compare.scaling import NAMES, gains, percent_of
 from whyidle.model.scaling import Scaling, Size
 from whyidle.render.base import Look
 from whyidle.render.json import SCHEMA_VERSION, dumps
-from whyidle.render.pasted import escaped, table, written
+from whyidle.render.pasted import fitted, listed, table, told, written
 from whyidle.render.words import clean, figure, money, percents, plural, rate, times, unit_price
 
 KINDS: Final = {"strong": "strong scaling", "weak": "weak scaling", "mixed": "batch sizes that differ"}
@@ -58,10 +58,10 @@ def remarks(scaling: Scaling) -> Iterator[tuple[str, str]]:
 def scaling_markdown(scaling: Scaling, look: Look) -> str:
     """Return the answer to paste into a pull request."""
     head, *rows = sizes(scaling)
-    lines = [f"**{escaped(scaling.verdict)}**", "", escaped(kind_text(scaling)), "", *table(head, rows, left=0)]
+    blocks = [f"**{told(scaling.verdict)}**", told(kind_text(scaling)), table(head, rows, left=0)]
     lost = losses(scaling)
-    lines += ["", *table(lost[0], lost[1:])] if lost else []
-    return written([*lines, "", *(f"- {label}: {escaped(text)}" for label, text in remarks(scaling))], look)
+    blocks += [table(lost[0], lost[1:])] if lost else []
+    return written(fitted([*blocks, listed(remarks(scaling))]), look)
 
 
 def scaling_html(scaling: Scaling, look: Look) -> str:
@@ -144,8 +144,8 @@ def _losses(scaling: Scaling) -> Iterator[str]:
     yield ""
     names, *others = zip(*rows, strict=True)
     widths = [max(map(len, column)) for column in others]
-    for name, *told in rows:
-        cells = (f"{cell:>{width}}" for cell, width in zip(told, widths, strict=True))
+    for name, *shares in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(shares, widths, strict=True))
         yield f"  {name:<{max(map(len, names))}}  " + "  ".join(cells)
 
 

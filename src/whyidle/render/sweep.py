@@ -11,9 +11,10 @@ from whyidle._version import __version__
 from whyidle.model.comparison import Interval
 from whyidle.model.trial import Cell, Params, Sweep
 from whyidle.render.base import Look
+from whyidle.render.escapes import code
 from whyidle.render.json import SCHEMA_VERSION, dumps
-from whyidle.render.pasted import code, escaped, table, written
-from whyidle.render.words import clean, duration, money, percent, plural, rate, shorten, size, times, unit_price
+from whyidle.render.pasted import fitted, listed, table, told, written
+from whyidle.render.words import clean, duration, middle, money, percent, plural, rate, shorten, size, times, unit_price
 
 BAR: Final = 20  # columns of the bar of the fastest cell
 OVER: Final = 2  # that an interval may reach beyond it
@@ -53,15 +54,17 @@ def sweep_markdown(sweep: Sweep, look: Look) -> str:
     rows = []
     for cell in sweep.cells:
         values = [cell.params.get(name, "") for name in names]
-        told = [text(cell) for _, text in numbers] if cell.throughput is not None else [outcome(cell)]
+        measured = [text(cell) for _, text in numbers] if cell.throughput is not None else [outcome(cell)]
         mark = "take this" if is_recommended(sweep, cell) else ""
-        rows.append([*values, *told, *[""] * (len(numbers) - len(told)), mark])
-    lines = [f"**{escaped(answer(sweep))}**", ""]
-    lines += table([*names, *(head for head, _ in numbers), ""], rows, left=len(names)) if rows else []
-    lines += ["", f"Set: {code(sweep.take)}"] if sweep.take else []
-    lines += ["", f"Prove it: {code(sweep.proof)}"] if sweep.proof else []
-    lines += ["", *(f"- {escaped(note)}" for note in [*notes(sweep), reached(sweep), spent(sweep)] if note)]
-    return written(lines, look)
+        rows.append([*values, *measured, *[""] * (len(numbers) - len(measured)), mark])
+    everything = f"{code(middle(f'{sweep.folder}/report.json', LONGEST_WHY))} has all"
+    blocks = [f"**{told(answer(sweep))}**"]
+    head = [*names, *(head for head, _ in numbers), ""]
+    blocks += [table(head, rows, left=len(names), last_left=True, everything=everything)] if rows else []
+    blocks += [f"Set: {code(sweep.take)}"] if sweep.take else []
+    blocks += [f"Prove it: {code(sweep.proof)}"] if sweep.proof else []
+    blocks += [listed(("", note) for note in [*notes(sweep), reached(sweep), spent(sweep)] if note)]
+    return written(fitted(blocks, everything=everything), look)
 
 
 def sweep_html(sweep: Sweep, look: Look) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Final
+
 from whyidle.model.watch_history import WatchHistory
 from whyidle.render.base import Look
 from whyidle.render.json import dumps
@@ -24,9 +27,14 @@ def headline(history: WatchHistory) -> str:
     """Return the answer in a sentence: how much of the time was idle, and what that cost."""
     known, idle = (sum(getattr(gpu, name) for gpu in history.gpus) for name in ("known_s", "idle_s"))
     if not known:
-        why = "there is one sample of them" if history.state == "ok" else clean(history.state)
-        return f"Nothing is known of the GPUs: {why}."
+        silent = any(gpu.unknown_s for gpu in history.gpus)  # split ones, for instance
+        why = "no sample says how busy they are" if silent else "there is one sample of them"
+        return f"Nothing is known of the GPUs: {why if history.state == 'ok' else clean(history.state)}."
     costs = [gpu.idle_usd for gpu in history.gpus if gpu.idle_usd is not None]
     cost = f"; that cost {money(sum(costs))} in {duration(history.watched_s)}" if costs else ""
     gpus = "The GPU" if len(history.gpus) == 1 else f"The {plural(len(history.gpus), 'GPU')}"
-    return f"{gpus} idled {percent(idle / known)} of the time{cost}."
+    of = "measured time" if any(gpu.unknown_s for gpu in history.gpus) else "time"
+    return f"{gpus} idled {percent(idle / known)} of the {of}{cost}."
+
+
+FORMATS: Final[Mapping[str, Callable[[WatchHistory, Look], str]]] = {"html": history_html, "json": history_json}

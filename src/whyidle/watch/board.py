@@ -38,8 +38,10 @@ class Spent:
 
     @property
     def idle_usd(self) -> float | None:
-        """Return US dollars; None without a price."""
-        return None if self.usd_per_hour is None else self.idle_s / SECONDS_PER_HOUR * self.usd_per_hour
+        """Return US dollars; None without a price, and where nothing is known of the GPU."""
+        if self.usd_per_hour is None or not self.known_s:
+            return None
+        return self.idle_s / SECONDS_PER_HOUR * self.usd_per_hour
 
 
 @dataclass(frozen=True, slots=True)

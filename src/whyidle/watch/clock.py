@@ -86,12 +86,13 @@ def keyboard(wanted: bool) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Let a service manager's SIGTERM end the watch as Ctrl-C does."""
-    before = signal.getsignal(signal.SIGTERM)
-    if before is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let a service manager's SIGTERM, and a terminal that is closed (SIGHUP), end the watch as Ctrl-C does."""
+    asked = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has one
+    ours = [number for number in asked if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        if before is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

@@ -29,18 +29,26 @@ class Course:
 
     def add(self, now_s: float, passed_s: float, busy_share: float | None) -> None:
         """Take a sample that stands for the time since the one before; None: nobody knows."""
-        place = int(max(now_s - self._start_s, 0.0) / self._part_s)
+        place = self._place(now_s)
         while place >= PARTS:
             self._fold()
-            place = int((now_s - self._start_s) / self._part_s)
+            place = self._place(now_s)
         self._used = max(self._used, place + 1)
         if busy_share is None:
             return
-        weight = passed_s if passed_s > 0 else self._part_s
-        self._known[place] += weight
-        self._busy[place] += weight * busy_share
-        self._low[place] = min(self._low[place], busy_share)
-        self._high[place] = max(self._high[place], busy_share)
+        skipped = slice(self._place(now_s - passed_s) + 1, place)  # where samples come more slowly than was asked
+        self._add(skipped, self._part_s, busy_share)
+        left = passed_s - self._part_s * max(place - skipped.start, 0)
+        self._add(slice(place, place + 1), left if left > 0 else self._part_s, busy_share)
+
+    def _place(self, now_s: float) -> int:
+        return int(max(now_s - self._start_s, 0.0) / self._part_s)
+
+    def _add(self, places: slice, weight: float, share: float) -> None:
+        self._known[places] += weight
+        self._busy[places] += weight * share
+        self._low[places] = np.minimum(self._low[places], share)
+        self._high[places] = np.maximum(self._high[places], share)
 
     def _fold(self) -> None:
         """Make each two parts one, so that there is room for as much time again."""

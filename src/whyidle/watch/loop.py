@@ -149,7 +149,7 @@ def watch(asked: Asked, look: Look, save: Callable[[WatchHistory], None] | None 
     Args:
         asked: the options.
         look: what standard output can show.
-        save: takes what was seen, when the watch ends.
+        save: takes what was seen, however the watch ends.
 
     Raises:
         WhyIdleError: where there is no GPU to watch, or who is to be told cannot be.
@@ -175,8 +175,9 @@ def watch(asked: Asked, look: Look, save: Callable[[WatchHistory], None] | None 
             ended = watched.run()
         except KeyboardInterrupt:
             ended = 0
-        if save is not None:
-            save(watched.history())
+        finally:  # also where standard output is gone: who read it, or its terminal
+            if save is not None:
+                save(watched.history())
         if not asked.once and asked.format != "json":
             screen.write(watched.summary())
         return ended

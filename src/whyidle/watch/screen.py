@@ -66,7 +66,7 @@ def total(statuses: Sequence[Status], watched_s: float, price_file: str = "") ->
         said.append(f"idle time cost {money(sum(costs))}" + (f", now {money(hourly)} an hour" if hourly else ""))
         if price_file:
             said[-1] += f" (price: {price_file})"
-    elif statuses:
+    elif statuses and all(one.spent.usd_per_hour is None for one in statuses):
         said.append("no list price: --price USD")
     if unknown > 0:
         said.append(f"unknown {_time(unknown)} of GPU time")

@@ -14,16 +14,18 @@ from syrupy.assertion import SnapshotAssertion
 from tests.render.html.verb_page_text import read
 from tests.render.test_comparison import FOUND
 from tests.render.test_loader_screen import TRIALS, tried
+from tests.render.test_markdown import tokens
 from tests.render.test_scaling_screen import traced
 from tests.render.test_sweep_screen import SWEEP, TWO, cell, without
 from whyidle.compare.scaling import scaling_of
-from whyidle.model.comparison import Arm, Comparison, Interval, Learning
+from whyidle.model.comparison import Arm, Comparison, Confounder, Interval, Learning
 from whyidle.model.finding import Finding, Location, RunInfo, Summary
 from whyidle.model.loader_trial import SeenLoader
 from whyidle.model.picture import Picture, Timeline
 from whyidle.model.trial import Sweep
 from whyidle.render import comparison, loader, scaling, sweep
 from whyidle.render.base import Look
+from whyidle.render.pasted import ROOM
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m\" style='x' {{ 7 * 7 }}"
 BEFORE = Arm(
@@ -225,3 +227,78 @@ def test_the_page_holds_the_json(name: str) -> None:
     held = re.search(r'id="whyidle-report">(.*?)</script>', page, re.DOTALL)
     assert held is not None
     assert json.loads(held[1]) == json.loads(formats["json"](found, Look()))
+
+
+def test_what_one_side_cannot_tell_is_neither_gone_nor_new() -> None:
+    """As where AFTER has no trace: a finding that nobody looked for is not made good."""
+    found = replace(
+        IMPROVED,
+        before=replace(BEFORE, not_asked=("host.gc_pause",)),
+        after=replace(AFTER, not_asked=("input.workers_zero",)),
+    )
+    page = read(comparison.comparison_html(found, Look()))
+    assert "input.workers_zero not judged after | 34% | not known |" in page
+    assert "host.gc_pause not judged before | not known | 2% |" in page
+    assert "gone" not in page
+
+
+def test_of_findings_of_one_rule_the_first_is_told() -> None:
+    twice = replace(BEFORE, findings=(*BEFORE.findings, replace(BEFORE.findings[0], lost_share=0.02)))
+    page = read(comparison.comparison_html(replace(IMPROVED, before=twice), Look()))
+    assert "input.workers_zero gone | 34% | – |" in page
+
+
+def test_what_force_overrules_is_said_first() -> None:
+    block = Confounder("gpu", "A100", "H100", "blocks", "they ran on different GPUs (A100; H100).")
+    page = read(comparison.comparison_html(replace(IMPROVED, confounders=(block,)), Look()))
+    assert "But they ran on different GPUs (A100; H100)." in page.partition("\n## ")[0]
+    assert "gpu overruled by --force" in page
+
+
+def test_what_is_not_judged_is_not_drawn() -> None:
+    refused = replace(IMPROVED, verdict="cannot judge", message="Cannot judge: the GPUs differ.")
+    assert "The point is what was measured" not in read(comparison.comparison_html(refused, Look()))
+
+
+LINKS = "| @octocat #1 GH-2 http://evil.example www.evil.example a@b.example ![x](http://e/p.png) `c` **b** :tada:"
+EVIL = f"{HOSTILE} {LINKS}"
+
+
+def hostile_markdown(look: Look, text: str) -> dict[str, str]:
+    """Return Markdown in which everything that comes from a job is this text."""
+    compared = replace(
+        IMPROVED,
+        message=text,
+        confounders=tuple(replace(one, message=text, weight="doubts") for one in FOUND.confounders),
+        predicted=tuple(replace(one, rule=text, why=text) for one in FOUND.predicted),
+        not_recorded=(text,),
+        warnings=(text,) * 200,
+        learning=Learning("worse", text, text),
+    )
+    params = {text: text, "b": text}
+    swept = replace(
+        SWEEP, cells=(cell(params, 0.1), *[without(params, "failed", text)] * 2000), recommended=params, why=text,
+        take=text, proof=text, stopped=text, folder=text, applied={text: text}, warnings=(text,) * 50,
+    )  # fmt: skip
+    there = SeenLoader(0, where=text, kind=text, dataset=text, num_workers=0)
+    loaded = replace(tried(replace(TRIALS["fails"], loaders=(there,))), folder=text, command=(text,))
+    scaled = replace(traced(), verdict=text, why_kind=text, warnings=(text,) * 50, price_source=text)
+    return {
+        "compare": comparison.comparison_markdown(compared, look),
+        "sweep": sweep.sweep_markdown(swept, look),
+        "loader": loader.loader_markdown(loaded, look),
+        "scaling": scaling.scaling_markdown(scaled, look),
+    }
+
+
+@pytest.mark.parametrize("name", ["compare", "sweep", "loader", "scaling"])
+def test_nothing_of_a_job_acts_where_it_is_pasted(name: str) -> None:
+    text = hostile_markdown(Look(), EVIL)[name]
+    assert len(text) <= ROOM
+    found = tokens(text)
+    assert not {"link_open", "image", "html_inline", "html_block", "heading_open"} & {token.type for token in found}
+    seen = "".join(token.content for token in found if token.type == "text")
+    for mark in ("@octocat", "#1", "GH-2", "http://", "www.evil", "a@b", ":tada:"):
+        assert mark not in seen
+    assert sum(token.type == "table_open" for token in found) >= 1
+    assert len(hostile_markdown(Look(), "n" * 10_000)[name]) <= ROOM

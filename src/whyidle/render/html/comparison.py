@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from markupsafe import Markup
 
-from whyidle.model.comparison import Arm, Comparison, Interval, Learning, Promise, Verdict
+from whyidle.model.comparison import Arm, Comparison, Confounder, Interval, Learning, Promise, Verdict
 from whyidle.model.finding import Finding
 from whyidle.model.picture import Picture, Timeline
 from whyidle.render.base import Look
@@ -16,6 +16,7 @@ from whyidle.render.comparison import (
     answer,
     came_of,
     comparison_json,
+    doubts,
     learning_text,
     rows,
 )
@@ -93,6 +94,7 @@ def _both(found: Comparison) -> Iterator[Timeline]:
 def _verdict(found: Comparison) -> Section:
     first, more = answer(found)
     tone = "bad" if found.exit_code == 1 else TONES[found.verdict]
+    judged = found.verdict != "cannot judge"
     return Section(
         "verdict",
         "",
@@ -101,11 +103,11 @@ def _verdict(found: Comparison) -> Section:
             first=first,
             more=more,
             tone=tone,
-            facts=[] if found.verdict == "cannot judge" else list(_facts(found)),
-            effect=_effect(found),
+            facts=list(_facts(found)) if judged else [],
+            effect=_effect(found) if judged else None,
             smallest=found.smallest_detectable,
             between_runs=found.between_runs,
-            doubts=[each.message for each in found.confounders if each.weight == "doubts"],
+            doubts=list(doubts(found)),
             arms=list(_arms(found)),
         ),
     )
@@ -226,33 +228,38 @@ def _came(promise: Promise) -> str:
 
 
 def _findings(found: Comparison) -> Section | None:
-    """Return which findings are gone, which are new, and which are left."""
-    had, has = (_by_rule(arm.findings) for arm in (found.before, found.after))
+    """Return which findings are gone, which are new, which are left, and which one side cannot tell of."""
+    one, other = found.before, found.after
+    had, has = _by_rule(one), _by_rule(other)
     if not had and not has:
         return None
+    gone = [had[rule] for rule in had if rule not in has]
+    new = [has[rule] for rule in has if rule not in had]
     groups = (
-        ("gone", [had[rule] for rule in had if rule not in has]),
-        ("new", [has[rule] for rule in has if rule not in had]),
-        ("left", [has[rule] for rule in has if rule in had]),
+        ("gone", 0, [each for each in gone if each.rule not in other.not_asked]),
+        ("new", 1, [each for each in new if each.rule not in one.not_asked]),
+        ("left", 1, [has[rule] for rule in has if rule in had]),
+        ("not judged after", 0, [each for each in gone if each.rule in other.not_asked]),
+        ("not judged before", 1, [each for each in new if each.rule in one.not_asked]),
     )
     drawn = list(_both(found))
     lines = [
         TableRow(
-            (clean(one.rule), _lost(had.get(one.rule)), _lost(has.get(one.rule)), one.message),
+            (clean(each.rule), _lost(each.rule, had, one), _lost(each.rule, has, other), each.message),
             mark=head,
-            jump=_jump(one, drawn, 0 if head == "gone" else 1),
+            jump=_jump(each, drawn, side),
         )
-        for head, findings in groups
-        for one in findings
+        for head, side, findings in groups
+        for each in findings
     ]
     return Section("findings", "Findings", filled("comparison_findings", rows=lines))
 
 
-def _by_rule(findings: Sequence[Finding]) -> dict[str, Finding]:
-    """Return findings by rule; of several of one rule, as at two lines, the one that is ranked first."""
+def _by_rule(arm: Arm) -> dict[str, Finding]:
+    """Return the first finding of each rule, which costs the most."""
     found: dict[str, Finding] = {}
-    for one in findings:
-        found.setdefault(one.rule, one)
+    for each in arm.findings:
+        found.setdefault(each.rule, each)
     return found
 
 
@@ -264,9 +271,10 @@ def _jump(finding: Finding, drawn: list[Timeline], side: int) -> Jump | None:
     return None
 
 
-def _lost(finding: Finding | None) -> str:
+def _lost(rule: str, findings: Mapping[str, Finding], arm: Arm) -> str:
+    finding = findings.get(rule)
     if finding is None:
-        return "–"
+        return "not known" if rule in arm.not_asked else "–"
     return finding.severity if finding.lost_share is None else percent(finding.lost_share)
 
 
@@ -325,7 +333,7 @@ def _differs(found: Comparison) -> Section | None:
     """Return what else is not alike, and what nobody recorded."""
     order = list(WEIGHTS)
     lines = [
-        TableRow((each.name, each.before, each.after, each.message), mark=WEIGHTS[each.weight])
+        TableRow((each.name, each.before, each.after, each.message), mark=_weight(each, found))
         for each in sorted(found.confounders, key=lambda each: order.index(each.weight))
     ]
     warnings = [by_name(clean(text), found.before.run, found.after.run) for text in found.warnings]
@@ -336,6 +344,11 @@ def _differs(found: Comparison) -> Section | None:
         "What else differs",
         filled("comparison_differs", rows=lines, not_recorded=found.not_recorded, warnings=warnings),
     )
+
+
+def _weight(each: Confounder, found: Comparison) -> str:
+    forced = each.weight == "blocks" and found.verdict != "cannot judge"
+    return "overruled by --force" if forced else WEIGHTS[each.weight]
 
 
 def _changes(found: Comparison) -> Section | None:

@@ -11,6 +11,8 @@ import numpy as np
 from whyidle.model.evidence import Floats64
 from whyidle.model.picture import Chart, Line, Mark, Picture
 from whyidle.model.watch_history import Utilization, WatchedGpu, WatchHistory
+from whyidle.picture.clock import Zero
+from whyidle.picture.plot import Counter, Quantity, chart
 from whyidle.render.base import Look
 from whyidle.render.html.figures import figure, spans
 from whyidle.render.html.rows import Item, TableRow
@@ -54,12 +56,16 @@ def _verdict(history: WatchHistory) -> Section:
 
 
 def _facts(history: WatchHistory) -> Iterator[Item]:
-    idle = sum(gpu.idle_s for gpu in history.gpus)
+    known = [gpu for gpu in history.gpus if gpu.known_s]
     unknown = sum(gpu.unknown_s for gpu in history.gpus)
-    yield Item("idle GPU time", duration(idle))
-    costs = [gpu.idle_usd for gpu in history.gpus if gpu.idle_usd is not None]
+    if known:
+        yield Item("idle GPU time", duration(sum(gpu.idle_s for gpu in known)))
+    costs = [gpu.idle_usd for gpu in known if gpu.idle_usd is not None]
     if costs:
-        yield Item("it cost", money(sum(costs)), f"price: {history.price_file}" if history.price_file else "")
+        notes = [f"price: {history.price_file}"] if history.price_file else []
+        free = len(known) - len(costs)
+        notes += [f"without {plural(free, 'GPU')} of no known price"] if free else []
+        yield Item("it cost", money(sum(costs)), "; ".join(notes))
     if history.usd_per_hour is not None:
         yield Item("idle time costs now", f"{money(history.usd_per_hour)} an hour")
     if history.alarming:
@@ -86,7 +92,8 @@ def _gpus(history: WatchHistory) -> Section | None:
         for gpu in history.gpus
     ]
     part = max(gpu.utilization.part_s for gpu in history.gpus)
-    html = filled("watch_gpus", lines=lines, begin=_clock(history.start_ns), end=_clock(history.end_ns), part=part)
+    begin, end = _when(history.start_ns, history), _when(history.end_ns, history)
+    html = filled("watch_gpus", lines=lines, begin=begin, end=end, part=part)
     return Section("gpus", "GPUs", html)
 
 
@@ -111,7 +118,7 @@ def _outline(mean: Floats64, start: int, end: int) -> str:
 def _events(history: WatchHistory) -> Section | None:
     if not history.events:
         return None
-    rows = [TableRow((_clock(event.wall_ns), event.kind, event.text), chosen=False) for event in history.events]
+    rows = [TableRow((_when(event.wall_ns, history), event.kind, event.text)) for event in history.events]
     return Section("alarms", "Alarms", filled("watch_events", rows=rows, forgotten=history.forgotten))
 
 
@@ -147,19 +154,17 @@ def _marks(history: WatchHistory) -> Iterator[Mark]:
 
 
 def _last(history: WatchHistory) -> Iterator[Chart]:
+    """Yield what is known of the last minutes, which --last may make a day of a sample each second."""
+    zero = Zero(history.start_ns, f"{_day(history.start_ns)} {_clock(history.start_ns)}", "last")
     for name, (title, unit, factor, upper) in DRAWN.items():
         found = [(gpu, series) for gpu in history.gpus for series in gpu.series if series.name == name]
-        times = np.unique(np.concatenate([series.time for _, series in found])) if found else np.zeros(0, np.int64)
-        if len(times) < 2:
-            continue
-        lines = []
-        for gpu, series in found:
-            y = np.full(len(times), np.nan)
-            y[np.searchsorted(times, series.time)] = series.value * factor
-            lines.append(Line(f"GPU {gpu.index}", y))
-        x = (times - history.start_ns) / NS
-        clock = f"{_day(history.start_ns)} {_clock(history.start_ns)}"
-        yield Chart(title, unit, "s", x, tuple(lines), group="last", clock=clock, upper=upper)
+        counters = [
+            Counter(name, f"GPU {gpu.index}", series.time - history.start_ns, series.value, zero)
+            for gpu, series in found
+        ]
+        drawn = chart(Quantity(title, unit, factor, upper), counters)
+        if drawn is not None:
+            yield drawn
 
 
 def _drawn(charts: Sequence[Chart]) -> Section | None:
@@ -180,6 +185,12 @@ def _about(history: WatchHistory) -> Section:
         ("idle", f"1 less the mean utilization of {plural(len(history.gpus), 'GPU')}, as the driver samples it"),
     ]
     return Section("about", "How it was measured", filled("sweep_about", notes=[], pairs=pairs))
+
+
+def _when(wall_ns: int, history: WatchHistory) -> str:
+    """Return a time of day; with its date where the watch was not over within one day."""
+    one_day = _day(history.start_ns) == _day(history.end_ns)
+    return _clock(wall_ns) if one_day else f"{_day(wall_ns)} {_clock(wall_ns)}"
 
 
 def _clock(wall_ns: int) -> str:
