@@ -8,7 +8,7 @@
     print(whyidle.compare("runs/before/", "runs/after/").message)
 
 Names are imported when first used, so that `whyidle --version` and a program that only imports us stay quick. What they
-return shows itself in a notebook. A layer above that of its classes makes text, so they get their `_repr_html_` here.
+return shows itself in a notebook.
 """
 
 from __future__ import annotations
@@ -38,26 +38,15 @@ _HOME = {
 }
 
 
-# What shows itself in a notebook, by the function that returns it.
-_SHOWN = {
-    "compare": ("whyidle.model.comparison", "Comparison"),
-    "diagnose": ("whyidle.model.finding", "Report"),
-    "lint": ("whyidle.model.finding", "Report"),
-}
-
-
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _SHOWN:
-        module, noun = _SHOWN[name]
-        type.__setattr__(getattr(importlib.import_module(module), noun), "_repr_html_", _in_a_notebook)
     return getattr(importlib.import_module(_HOME[name]), name)
 
 
-def _in_a_notebook(thing: object) -> object:
-    """Return what a notebook shows of a report or a comparison."""
-    return importlib.import_module("whyidle.render.notebook").shown(thing)
+def _in_a_notebook(thing: object) -> str:
+    """Return what a notebook shows of a report or a comparison (model/shown.py)."""
+    return str(importlib.import_module("whyidle.render.notebook").shown(thing))
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from whyidle.model.detail import DRAWN
 from whyidle.model.finding import Estimate, Finding, RunInfo, Summary
+from whyidle.model.shown import Shown
 
 if TYPE_CHECKING:
     from whyidle.model.picture import Chart, Picture
@@ -130,7 +131,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """The whole answer of `whyidle compare`."""
 
     verdict: Verdict  # of speed alone; `concern` and `exit_code` say the rest

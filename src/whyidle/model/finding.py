@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from whyidle.model.detail import DRAWN, Detail
 from whyidle.model.hardware import ListPrice, one_price
+from whyidle.model.shown import Shown
 
 if TYPE_CHECKING:  # which needs numpy; `whyidle run` does without until the job has ended
     from whyidle.model.evidence import Ignored, Value
@@ -422,7 +423,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Shown):
     """The whole judgement."""
 
     run: RunInfo
