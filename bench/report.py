@@ -30,8 +30,9 @@ from playwright.sync_api import Browser, Page  # noqa: E402
 import whyidle  # noqa: E402
 import whyidle.picture as pictures  # noqa: E402
 from grow import grow, split  # noqa: E402
-from tests.browser.chromium import started, until  # noqa: E402
+from tests.browser.chromium import started  # noqa: E402
 from tests.browser.conftest import found  # noqa: E402
+from tests.browser.waiting import until  # noqa: E402
 from whyidle.read import load  # noqa: E402
 
 DEMO = ROOT / "src" / "whyidle" / "demo" / "before.json.gz"

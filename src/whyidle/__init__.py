@@ -44,5 +44,10 @@ def __getattr__(name: str) -> object:
     return getattr(importlib.import_module(_HOME[name]), name)
 
 
+def _in_a_notebook(thing: object) -> str:
+    """Return what a notebook shows of a report or a comparison (model/shown.py)."""
+    return str(importlib.import_module("whyidle.render.notebook").shown(thing))
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

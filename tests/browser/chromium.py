@@ -9,6 +9,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
+from tests.browser.waiting import WITHIN_MS
+
 # What nobody asked for stays away: a sandbox (CI runs as root), a GPU, updates, accounts.
 FLAGS = (
     "--no-sandbox",
@@ -19,7 +21,6 @@ FLAGS = (
     "--no-first-run",
 )
 PHONE = 500  # CSS pixels: a window narrower than that is as high as a phone's
-WITHIN_MS = 60_000  # a machine with other work takes longer; nothing here is timed
 
 
 @dataclass
@@ -97,15 +98,6 @@ class Desk:
         for context in self.contexts:
             context.close()
         return self.seen.faults
-
-
-def until(page: Page, claim: str) -> None:
-    """Wait until an expression holds; the page's policy forbids what Playwright would do for that."""
-    for _ in range(WITHIN_MS // 50):
-        if page.evaluate(claim):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never: {claim}")
 
 
 @contextmanager

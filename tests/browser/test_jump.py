@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.pages import made
+from tests.browser.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -26,8 +27,6 @@ IN_VIEW = """async (section) => {
 
 def window(page: Page) -> tuple[int, int]:
     """Return what the timeline shows, in ns, as the page's address tells it."""
-    from tests.browser.chromium import until
-
     until(page, "location.hash.startsWith('#t=')")
     found = re.fullmatch(r"#t=(\d+):(-?\d+)-(-?\d+)", page.evaluate("location.hash"))
     assert found, page.evaluate("location.hash")
@@ -39,8 +38,8 @@ def test_the_first_finding_moves_the_timeline_to_its_gap(open_page: OpenPage) ->
     link = page.locator("[data-timeline][data-start]").first
     start, end = int(link.get_attribute("data-start")), int(link.get_attribute("data-end"))
     places = made("demo").json["findings"][0]["locations"]
-    begin, until = next((place["start_s"], place["end_s"]) for place in places if place.get("start_s") is not None)
-    assert (start / 1e9, end / 1e9) == pytest.approx((begin, until), abs=1e-5)  # JSON has fewer digits
+    begin, finish = next((place["start_s"], place["end_s"]) for place in places if place.get("start_s") is not None)
+    assert (start / 1e9, end / 1e9) == pytest.approx((begin, finish), abs=1e-5)  # JSON has fewer digits
     link.click()
     left, right = window(page)
     whole = made("demo").report.picture.timelines[0]

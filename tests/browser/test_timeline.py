@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from markupsafe import Markup
 
+from tests.browser.waiting import until
 from tests.drawn import STEP, crowded
 from whyidle.model.picture import Picture
 from whyidle.render.html.page import page as html_of
@@ -39,15 +40,6 @@ def small() -> Picture:
 
 def stage(page: Page, at: int = 0) -> Locator:
     return page.locator(".tl-stage canvas").nth(at)
-
-
-def until(page: Page, claim: str) -> None:
-    """Wait until an expression holds; the page's policy keeps Playwright's own way, which is eval, out."""
-    for _ in range(200):
-        if page.evaluate(claim):
-            return
-        page.wait_for_timeout(50)
-    pytest.fail(f"never: {claim}")
 
 
 def place(page: Page) -> tuple[int, int, int]:

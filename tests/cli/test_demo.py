@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,23 @@ def test_json_is_the_report_on_the_recording_from_before(capsys: pytest.CaptureF
     report = json.loads(capsys.readouterr().out)
     assert report["run"]["settings"]["simulated"] is True
     assert report["findings"][0]["rule"] == "input.workers_zero"
+
+
+def test_a_page_has_the_timeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "report.html"
+    assert main(["demo", "-o", str(file)]) == 0
+    assert 'data-island="timeline"' in file.read_text("utf-8")
+    assert main(["demo", "-o", str(file)]) == 2
+    assert "--force replaces it" in capsys.readouterr().err
+    assert main(["demo", "--format", "html"]) == 0
+    assert capsys.readouterr().out == file.read_text("utf-8")
+
+
+def test_a_terminal_needs_no_templates() -> None:
+    """What writes pages takes a fifth of a second to import."""
+    code = "import sys; from whyidle.cli import main; main(['demo']); print({'jinja2', 'markdown_it'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")
 
 
 def test_shipped_recordings_fit_the_wheel() -> None:

@@ -18,6 +18,7 @@ from whyidle.model.evidence import Ignored
 from whyidle.model.finding import Finding, Fix, Location, Report, Unknown
 from whyidle.render import render
 from whyidle.render.escapes import code, fence, folded, prose, table
+from whyidle.render.headline import facts_of
 from whyidle.render.pasted import ROOM, fitted
 from whyidle.render.words import clean
 
@@ -53,6 +54,21 @@ def test_comment(name: str, request: pytest.FixtureRequest, snapshot: SnapshotAs
 @pytest.mark.parametrize("report", [linted(), clean_source(), notebook()], ids=["linted", "clean", "notebook"])
 def test_comment_on_source(report: Report, snapshot: SnapshotAssertion) -> None:
     assert render(report, "markdown") == snapshot
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_it_says_what_the_terminal_says_of_the_job(name: str, request: pytest.FixtureRequest) -> None:
+    report = request.getfixturevalue(name)
+    text = words(render(report, "markdown"))
+    for fact in facts_of(report):
+        assert fact in text
+
+
+def test_every_warning_is_told_up_to_a_number(many: Report) -> None:
+    text = render(replace(many, warnings=tuple(f"warning {number} here" for number in range(25))), "markdown")
+    assert text.count(" here") == 20
+    assert "and 5 more" in text
+    assert "--all" not in text
 
 
 def test_of_many_lines_the_first_are_told() -> None:

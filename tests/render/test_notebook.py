@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.render.linted import linted
 from tests.render.test_comparison import FOUND
 from whyidle.model.finding import Fix, Report
+from whyidle.model.picture import Picture
 from whyidle.render.notebook import shown
 
 EVIL = "</script><img src=x onerror=alert(1)>\x1b[31m\"'{{ 7 * 7 }}`"
@@ -69,6 +70,19 @@ def test_the_bar_is_full_and_says_in_words_what_it_shows(many: Report) -> None:
     assert sum(widths) == pytest.approx(100, abs=0.2)
 
 
+def test_a_job_that_was_only_watched_has_a_bar_too(watched_cpu: Report) -> None:
+    html = shown(watched_cpu)
+    assert 'aria-label="waiting for data' in html
+    widths = [float(part.split('%"')[0]) for part in html.split('width="')[2:]]
+    assert sum(widths) == pytest.approx(100, abs=0.2)
+
+
+def test_how_to_get_a_timeline_is_said_where_nobody_asked_for_one(many: Report) -> None:
+    assert "picture=True" in shown(many)
+    assert "picture=True" not in shown(replace(many, picture=Picture()))
+    assert "picture=True" not in shown(linted())
+
+
 def test_nothing_of_a_file_acts(many: Report) -> None:
     findings = tuple(
         replace(one, rule=EVIL, message=EVIL, fixes=(Fix(EVIL, EVIL * 2, "code"),)) for one in many.findings
@@ -85,10 +99,20 @@ def test_it_stays_small(many: Report) -> None:
     assert len(shown(replace(many, findings=(finding,) * 500))) < 25_000
 
 
-def test_what_the_functions_return_shows_itself() -> None:
-    """However they were imported: `from whyidle.compare import compare`, too."""
-    assert linted()._repr_html_().startswith("<div")
-    assert FOUND._repr_html_().startswith("<div")
+def test_what_the_public_functions_return_shows_itself() -> None:
+    for thing in (linted(), FOUND):
+        assert thing._repr_html_() == shown(thing)
+
+
+@pytest.mark.parametrize("first", ["whyidle", "whyidle.compare.verdict", "whyidle.diagnosis", "whyidle.cli"])
+def test_however_it_was_imported_it_shows_itself(first: str) -> None:
+    """`whyidle.compare` is a function, and a package once that was imported: who asks for it is not always told."""
+    script = (
+        f"import {first}; from whyidle.model import comparison, finding; "
+        "assert finding.Report(finding.RunInfo(), finding.Summary('Idle.'))._repr_html_().startswith('<div'); "
+        "assert comparison.Comparison._repr_html_"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_who_only_imports_it_pays_nothing() -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from whyidle.model.finding import PHASES, Report, Summary
+from whyidle.model.comparison import Arm, Comparison
+from whyidle.model.finding import PHASES, Report, RunInfo, Summary
+from whyidle.model.picture import Picture
 from whyidle.render import render
-from whyidle.render.phases import LABELS, phases
+from whyidle.render.html.bar import parts_of
+from whyidle.render.html.packing import packed
+from whyidle.render.html.sides import sides
+from whyidle.render.palette import COLORS, slug
+from whyidle.render.phases import LABELS, WAITS, WORK, color_of, phases
 from whyidle.render.words import rate
 
 REPORTS = ["watched_cpu", "watched_gpu", "watched_unknown", "watched_and_traced", "watched_healthy"]
@@ -56,3 +65,20 @@ def test_bars_add_up(shares: list[float]) -> None:
 )
 def test_rates(number: float, text: str) -> None:
     assert rate(number) == text
+
+
+def test_a_phase_has_one_color_and_one_name_in_bars_of_pages_and_on_the_timeline() -> None:
+    shares = dict.fromkeys(PHASES, 1 / len(PHASES))
+    summary = Summary("", host_shares=shares)
+    bar = {part.label: part.css.split()[0] for part in parts_of(Report(RunInfo(), summary))}
+    arm = Arm(("a",), RunInfo(), summary, 5, 1, "ProfilerStep", 0.1, 0.1)
+    both = sides(Comparison("improved", "", arm, arm))
+    assert both is not None
+    compared = {piece.label: f"c-{piece.color}" for piece in both.before}
+    told = json.loads(packed(Picture()))
+    drawn = json.loads(zlib.decompress(base64.b64decode(told["bytes"]))[told["head"] :])["phases"]
+    timeline = {label: f"c-{color}" for color, label in drawn.values()}
+    assert bar == compared == timeline
+    assert {LABELS[phase]: f"c-{slug(color_of(phase))}" for phase in PHASES} == bar
+    assert {WAITS[phase] for phase in WAITS} <= set(COLORS)
+    assert not WORK & set(WAITS)

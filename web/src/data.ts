@@ -58,6 +58,7 @@ export interface Drawn {
   charts: Chart[];
   causes: Record<string, string>; // cause -> what follows "--c-" in the name of its colour
   meanings: Record<string, string>; // that -> a sentence on it
+  phases: Record<string, [slug: string, said: string]>; // what a watched thread does -> its colour, and its name
 }
 
 interface PackedLane {
@@ -74,6 +75,7 @@ interface Packed {
   charts: Chart[];
   causes: Record<string, string>;
   meanings: Record<string, string>;
+  phases: Record<string, [slug: string, said: string]>;
 }
 
 /** Read what stands in the page. */
@@ -90,6 +92,7 @@ export async function read(): Promise<Drawn> {
     charts: packed.charts,
     causes: packed.causes,
     meanings: packed.meanings,
+    phases: packed.phases,
   };
 }
 

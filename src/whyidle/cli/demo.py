@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.text import Text
 
 from whyidle import cost
-from whyidle.cli._destination import destination
-from whyidle.judge import judge
+from whyidle.cli._destination import destination, format_of
+from whyidle.judge import judge, measured_of
 from whyidle.model.finding import Report
 from whyidle.read import load
 from whyidle.render import renderer
@@ -44,13 +45,19 @@ with profile(schedule=schedule(wait=5, warmup=2, active=6, repeat=1),
 
 
 @cache
-def report(recording: Recording) -> Report:
-    """Judge a recording that ships with the package, as `diagnose` would."""
+def report(recording: Recording, *, drawn: bool = False) -> Report:
+    """Judge a recording that ships with the package, as `diagnose` would; `drawn`: with what a page draws of it."""
     name = f"demo/{recording}.json.gz"
     with as_file(files("whyidle") / "demo" / f"{recording}.json.gz") as path:
         run = load([path])
     run = replace(run, traces=tuple(replace(trace, path=name) for trace in run.traces))
-    return cost.price(judge(run))
+    measured = measured_of(run)
+    found = cost.price(judge(run, measured=measured))
+    if not drawn:
+        return found
+    from whyidle.picture import picture_of  # noqa: PLC0415 - few ask for it
+
+    return replace(found, picture=picture_of(run, measured, found))
 
 
 def story(look: Look) -> str:
@@ -82,7 +89,14 @@ def change() -> tuple[str, ...]:
 
 
 def demo(
-    format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",  # noqa: A002
+    format: Annotated[  # noqa: A002
+        str | None,
+        typer.Option("--format", "-f", help="terminal, html, json, …, as of diagnose; by -o's suffix, else terminal."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Let -o replace a file.")] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="All findings in full, and the tables behind the numbers.")
     ] = False,
@@ -94,15 +108,16 @@ def demo(
     Two recordings ship with whyidle, and say that they are simulated: a convolutional network whose batches are
     loaded in the training process, and the same with four workers. Needs no GPU and no PyTorch.
 
-    With --format json the report is that of the first one.
+    With --format or -o report.html the report is that of the first one.
     """
-    renders = renderer(format)
-    with destination(color=not no_color) as out:
+    chosen = format_of(output, format)
+    renders = renderer(chosen)
+    with destination(output, force=force, color=not no_color, everything=everything) as out:
         if record:
             out.write(RECORD)
-        elif format == "terminal":
-            text = story(replace(out.look, everything=everything))
+        elif chosen == "terminal":
+            text = story(out.look)
             out.write(f"\n{text}\n" if out.look.spaced else text)
         else:
-            out.write(renders.render(report("before"), out.look))
+            out.write(renders.render(report("before", drawn=renders.draws), out.look))
     return 0

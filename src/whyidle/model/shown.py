@@ -1,14 +1,18 @@
-"""What shows itself in a notebook. A layer above makes the text, and is asked only when a notebook does."""
+"""What shows itself in a notebook."""
 
 from __future__ import annotations
 
-import importlib
+import sys
 
 
 class Shown:
-    """A report or a comparison, however it was made."""
+    """A noun that a notebook shows below a cell.
+
+    What is shown is made far above: the package, which is at the top, is asked for it when a notebook asks us.
+    """
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return str(importlib.import_module("whyidle.render.notebook").shown(self))
+        told: str = sys.modules[__name__.partition(".")[0]]._in_a_notebook(self)
+        return told

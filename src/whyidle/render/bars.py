@@ -67,6 +67,12 @@ def bars(idle_share: float, idle_by_cause: Mapping[str, float], *, most: int = 6
     return [Bar(label, share, percent) for (label, share), percent in zip(shown, whole, strict=True) if percent]
 
 
+def whole(idle_share: float, idle_by_cause: Mapping[str, float]) -> list[Bar]:
+    """Return busy time, then idle time by group; together they are 100%."""
+    shown = bars(idle_share, idle_by_cause)
+    return [Bar("busy", 1 - idle_share, 100 - sum(bar.percent for bar in shown)), *shown]
+
+
 def draw(share: float, width: int) -> str:
     """Return a bar of at most `width` characters, exact to an eighth of one; never empty for what is there."""
     eighths = max(round(min(max(share, 0.0), 1.0) * width * 8), int(share > 0))

@@ -18,7 +18,7 @@ _FAR = 0.1  # of the median step: a mean that differs by more is shown beside it
 
 def sentences(verdict: str) -> list[str]:
     """Return the answer, and apart from it what else the verdict says."""
-    return re.split(r"(?<=[.!?]) (?=[A-Z])", clean(verdict), maxsplit=1)
+    return re.split(r"(?<=[.!?]) (?=[A-Z0-9])", clean(verdict), maxsplit=1)
 
 
 def facts_of(report: Report) -> list[str]:

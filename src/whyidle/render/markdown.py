@@ -6,34 +6,35 @@ is what the terminal says, as lines without end; what of it is text of files is 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from rich.text import Text
 
 from whyidle._version import __version__
-from whyidle.model.finding import Finding, Fix, Report, Summary
+from whyidle.model.finding import Finding, Fix, Report
+from whyidle.render import caveats
 from whyidle.render.advice import unread, warnings
-from whyidle.render.bars import bars, draw
+from whyidle.render.bars import Bar, draw, whole
 from whyidle.render.base import Look, Renderer
 from whyidle.render.escapes import code, fence, folded, prose, table
+from whyidle.render.headline import facts_of, sentences
 from whyidle.render.lines import INDENT
-from whyidle.render.notes import notes
+from whyidle.render.notes import by_name, notes
 from whyidle.render.passages import EFFORT, Room, compact, finding_lines
 from whyidle.render.pasted import fitted, written
-from whyidle.render.phases import phases
+from whyidle.render.phases import HOST_TIMES, host_bars, in_a_line, meanwhile
 from whyidle.render.places import in_source, spot
-from whyidle.render.words import clean, duration, gpu_name, percent, plural, shorten
-from whyidle.render.worth import answers, order, priced
+from whyidle.render.source import facts_of as source_facts
+from whyidle.render.words import clean, percent, plural, shorten
+from whyidle.render.worth import all_made, all_of, answered, limit, nothing, ordered, priced, worth
 
 FULL, MOST, ROWS, WARNINGS = 3, 100, 25, 20
 LONG: Final = 400  # characters of a text that says one thing
 LINES: Final = 30  # of code to type
 BAR: Final = 24  # characters
 _ENDLESS: Final = 1_000_000  # columns: every passage is a line
-_DRAWN: Final = re.compile(r" {2}(?:step)? +(\S.*?) +[█▉▊▋▌▍▎▏]+ +(\d+)%")
 # What of the notes is told among them; others have a place of their own.
 _NOTES: Final = ("cost", "to find out which", "not predicted", "predicted", "cleared")
 
@@ -48,14 +49,14 @@ class Markdown(Renderer):
 
 
 def _blocks(report: Report, look: Look) -> Iterator[str]:
-    answer, *more = re.split(r"(?<=[.!?]) (?=[A-Z])", clean(report.summary.verdict), maxsplit=1)
+    answer, *more = sentences(report.summary.verdict)
     yield f"### {_told(answer)}"
     yield from (prose(shorten(text, 2 * LONG)) for text in more)
     if about := facts(report):
-        yield prose(" · ".join(about))
+        yield prose(about)
     yield from _asked(report)
     if report.judged and not report.healthy:
-        yield from _where_time_goes(report.summary)
+        yield from _where_time_goes(report)
     yield from _ranked(report)
     yield from _order(report)
     for number, finding in enumerate(report.findings[: MOST if look.everything else FULL], start=1):
@@ -65,48 +66,36 @@ def _blocks(report: Report, look: Look) -> Iterator[str]:
     yield f"<sub>whyidle {__version__} · `whyidle explain RULE`: why it costs time, and when to ignore it</sub>"
 
 
-def facts(report: Report) -> list[str]:
-    """Return what was judged, in short."""
-    run, summary, source = report.run, report.summary, report.summary.source
-    if source is not None:
-        return [plural(source.files, "file"), plural(source.lines, "line")]
-    found = [gpu_name(gpu.name) if gpu.count == 1 else f"{gpu.count} x {gpu_name(gpu.name)}" for gpu in run.gpus]
-    ranks = 0 if run.only_curves else len({file.rank for file in run.evidence} - {None}) or min(len(run.evidence), 1)
-    if ranks and run.world_size and run.world_size > ranks:
-        found.append(f"{ranks:,} of {plural(run.world_size, 'rank')}")
-    elif ranks:
-        found.append(plural(ranks, "rank"))
-    found += [plural(summary.steps, "step")] if summary.steps else []
-    return found + ([f"{duration(summary.step_time_s)}/step"] if summary.step_time_s is not None else [])
+def facts(report: Report) -> str:
+    """Return what was judged, in short: what the terminal says beside the answer."""
+    return source_facts(report) if report.summary.source is not None else " · ".join(facts_of(report))
 
 
-def _where_time_goes(summary: Summary) -> Iterator[str]:
-    """Yield the bars as a table; they add up to 100%."""
-    idle = summary.gpu_idle_share
-    if idle is not None:
-        shown = bars(idle, summary.idle_by_cause)
-        rows = [("**busy**", f"{100 - sum(bar.percent for bar in shown)}%", _bar(1 - idle))]
-        rows += [(prose(bar.label), f"{bar.percent}%", _bar(bar.share)) for bar in shown]
-        yield table(("GPU time", "share", ""), rows, right=(1,))
-    rows, said = [], []
-    for line in phases(summary, _ENDLESS):
-        found = _DRAWN.fullmatch(line.plain)
-        if found:
-            rows.append((prose(found[1]), f"{found[2]}%", _bar(int(found[2]) / 100)))
-        elif line.plain.strip():
-            said.append(prose(" ".join(line.plain.split())))
-    if rows:
-        yield table(("time of a step", "share", ""), rows, right=(1,))
+def _where_time_goes(report: Report) -> Iterator[str]:
+    """Yield the bars as tables, each of which adds up to 100%."""
+    summary, idle = report.summary, report.summary.gpu_idle_share
+    host = host_bars(summary.host_shares) if summary.host_shares else []
+    said = []
+    if idle is not None and not report.run.only_curves:
+        busy, *shown = whole(idle, summary.idle_by_cause)
+        yield _bars("GPU time", [("**busy**", busy), *((prose(bar.label), bar) for bar in shown)])
+    if host and idle is None:
+        yield _bars("time of a step", [(prose(bar.label), bar) for bar in host])
+    elif host:
+        said.append(f"host: {in_a_line(host)}")
+    if host and summary.on_gpu:
+        said += [f"GPU idle meanwhile: {meanwhile(summary)}", HOST_TIMES]
     if said:
-        yield "<br>".join(said)
+        yield "<br>".join(map(prose, said))
     if len(summary.devices) > 1:
         ranked = sorted(device.busy_share for device in summary.devices)
         low, middle, high = (percent(ranked[at]) for at in (0, len(ranked) // 2, -1))
         yield f"Busy by GPU: {low} to {high}, median {middle}, of {len(ranked):,}."
 
 
-def _bar(share: float) -> str:
-    return code(draw(share, BAR))
+def _bars(of: str, shown: Sequence[tuple[str, Bar]]) -> str:
+    rows = [(label, f"{bar.percent}%", code(draw(bar.share, BAR))) for label, bar in shown]
+    return table((of, "share", ""), rows, right=(1,))
 
 
 def _ranked(report: Report) -> Iterator[str]:
@@ -189,18 +178,21 @@ def _change(fix: Fix, word: str) -> str:
 
 def _order(report: Report) -> Iterator[str]:
     """Yield the order in which to make fixes, and what all bring."""
-    rows = [line.plain.strip() for line in order(report, _ENDLESS, None) if line.plain.strip()]
-    listed = [row.split(maxsplit=2)[1:] for row in rows if row.startswith(("first ", "then "))]
-    if listed:
-        made = [f"{number}. {code(rule)} {prose(said)}" for number, (rule, said) in enumerate(listed, start=1)]
-        yield "\n".join(["**In this order:**", "", *made])
-    yield from (f"**{prose(row[:1].upper() + row[1:])}**" for row in rows if not row.startswith(("first ", "then ")))
+    if text := nothing(report):
+        yield f"**{prose(text)}**"
+    made, together = ordered(report), all_made(report)
+    if len(made) < 2 or together is None:
+        return
+    listed = [f"{number}. {code(one.applied.rule)} {prose(one.said)}" for number, one in enumerate(made, start=1)]
+    yield "\n".join(["**In this order:**", "", *listed])
+    every = all_of(len(made))
+    last = limit(made[-1].applied, report.summary)
+    yield f"**{prose(f'{every[:1].upper()}{every[1:]}: {worth(together, report)}; then {last}')}**"
 
 
 def _asked(report: Report) -> Iterator[str]:
-    for line in answers(report, _ENDLESS):
-        if line.plain.strip():
-            yield f"**{_told(line.plain.strip())}**"
+    for asked in report.prediction.asked if report.prediction is not None else ():
+        yield from (f"**{_told(f'{question} {answer}')}**" for question, answer in answered(asked, report))
 
 
 def _notes(report: Report) -> Iterator[str]:
@@ -209,10 +201,9 @@ def _notes(report: Report) -> Iterator[str]:
     if report.summary.source is None:
         for line in notes(report, _ENDLESS, everything=False):
             label, _, text = line.plain.strip().partition(": ")
-            if label == "warning":
-                told.append(text)
-            elif label in _NOTES and text:
+            if label in _NOTES and text:
                 said.append(f"**{label}**: {_told(text)}")
+        told += [by_name(clean(warning), report.run) for warning in caveats.warnings(report)]
     else:
         told += warnings(report)
     if said:
@@ -225,12 +216,8 @@ def _notes(report: Report) -> Iterator[str]:
 
 def _not_judged(report: Report) -> Iterator[str]:
     """Yield which rules could not be asked, by how to get their evidence: most rules first."""
-    by_how: dict[str, list[str]] = {}
-    for unknown in report.unknown:
-        by_how.setdefault(clean(unknown.how), []).append(unknown.rule)
-    if by_how:
-        ranked = sorted(by_how.items(), key=lambda item: -len(item[1]))[:ROWS]
-        rows = [f"- {', '.join(map(code, rules))}. To judge: {_told(how)}." for how, rules in ranked]
+    rows = [f"- {', '.join(map(code, rules))}. To judge: {_told(how)}." for how, rules in caveats.ways(report)[:ROWS]]
+    if rows:
         yield folded(f"{plural(len(report.unknown), 'rule')} not judged, for lack of evidence", "\n".join(rows))
 
 

@@ -5,7 +5,6 @@ It has no script and no style sheet, and its colours read on a light and on a da
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +13,8 @@ from typing import Final
 from whyidle.model.comparison import Comparison
 from whyidle.model.finding import Finding, Report
 from whyidle.render import comparison
-from whyidle.render.bars import bars
+from whyidle.render.headline import sentences
+from whyidle.render.html.bar import parts_of
 from whyidle.render.html.section import filled
 from whyidle.render.markdown import facts, in_short
 from whyidle.render.palette import BUSY, COLORS, OTHER
@@ -26,6 +26,7 @@ MOST: Final = 3  # findings, and doubts
 LINES: Final = 12  # of code to type
 LONG: Final = 400  # characters of a text that says one thing
 SAVE: Final = 'open("report.html", "w", encoding="utf-8").write(whyidle.render(report, "html"))'
+DRAW: Final = "report = whyidle.diagnose(…, picture=True)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +57,36 @@ def shown(thing: Report | Comparison) -> str:
 
 
 def _report(report: Report) -> str:
-    answer, more = _sentences(report.summary.verdict)
+    answer, *more = sentences(report.summary.verdict)
     left = len(report.findings) - MOST
-    parts = list(_parts(report)) if report.judged else []
+    parts = list(_parts(report))
     return filled(
         "notebook",
-        answer=answer,
-        more=more,
-        facts=" · ".join(map(clean, facts(report))),
+        answer=shorten(answer, LONG),
+        more=shorten(" ".join(more), 2 * LONG),
+        facts=facts(report),
         parts=parts,
         said=", ".join(f"{part.label} {part.percent}%" for part in parts),
         table=(),
         findings=[_told(number, one, report) for number, one in enumerate(report.findings[:MOST], start=1)],
         notes=[f"and {plural(left, 'more finding')}"] if left > 0 else [],
-        hint_head="All of it, as a page",
-        hint=SAVE,
+        hints=list(_hints(report)),
     )
 
 
+def _hints(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield how to get more than a notebook shows."""
+    yield "All of it, as a page", SAVE
+    if report.picture is None and report.run.evidence and report.summary.source is None:
+        yield "With the timeline and the curves, before that", DRAW
+
+
 def _parts(report: Report) -> Iterator[Part]:
-    """Yield busy time and the causes of idle time, end to end; they fill the width."""
-    idle = report.summary.gpu_idle_share
-    if idle is None:
-        return
-    shown = bars(idle, report.summary.idle_by_cause)
-    busy = 100 - sum(bar.percent for bar in shown)
-    whole = 1 - idle + sum(bar.share for bar in shown) or 1.0  # without what is too small to be told
-    at = 0.0
-    for label, percent, share in [("busy", busy, 1 - idle), *((bar.label, bar.percent, bar.share) for bar in shown)]:
-        color, width = BUSY if label == "busy" else COLORS.get(label, OTHER), 100 * share / whole
-        yield Part(clean(label), percent, round(at, 3), round(width, 3), color.terminal)
-        at += width
+    """Yield the bar of the page: where the time goes, end to end; its parts fill the width."""
+    for part in parts_of(report):
+        color = BUSY if part.color == "busy" else COLORS.get(part.color, OTHER)
+        start, width = round(100 * part.start, 3), round(100 * part.width, 3)
+        yield Part(clean(part.label), part.percent, start, width, color.terminal)
 
 
 def _told(number: int, finding: Finding, report: Report) -> Told:
@@ -103,24 +103,17 @@ def _told(number: int, finding: Finding, report: Report) -> Told:
 
 
 def _comparison(found: Comparison) -> str:
-    answer, more = _sentences(found.message)
+    first, more = comparison.answer(found)
     rows = [(row.label.strip(), row.before, row.after, row.ratio) for row in comparison.rows(found)]
     return filled(
         "notebook",
-        answer=answer,
-        more=more,
+        answer=shorten(first, LONG),
+        more=shorten(more, 2 * LONG),
         facts="",
         parts=(),
         said="",
         table=[("", "before", "after", ""), *rows] if rows else (),
         findings=(),
         notes=[f"But {shorten(clean(text), LONG)}" for text in islice(comparison.doubts(found), MOST)],
-        hint_head="",
-        hint="",
+        hints=(),
     )
-
-
-def _sentences(text: str) -> tuple[str, str]:
-    """Return the first sentence, and what follows it."""
-    first, *more = re.split(r"(?<=[.!?]) (?=[A-Z])", clean(text), maxsplit=1)
-    return shorten(first, LONG), shorten(more[0], 2 * LONG) if more else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.text import Text
@@ -36,6 +36,8 @@ WAITS: Final[Mapping[str, str]] = {
     "evaluation": "evaluation",
     "gc": "garbage collection",
 }
+# In these the host drives the GPU: they have the colour of what is busy.
+WORK: Final = frozenset(("forward", "backward", "optimizer"))
 SMALLEST: Final = 0.005  # of the time: what is smaller is part of "other"
 HOST_TIMES: Final = (
     "times are the host's: what it launches runs on the GPU later, and it may wait for the GPU in any phase"
@@ -50,16 +52,20 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
     shown = host_bars(summary.host_shares)
     yield Text()
     if summary.gpu_idle_share is not None:
-        ranked = sorted((bar for bar in shown if bar.share >= NAMED), key=lambda bar: -bar.share)
-        yield from hang(Text("  host    "), Text(" · ".join(f"{bar.label} {bar.percent}%" for bar in ranked)), width)
+        yield from hang(Text("  host    "), Text(in_a_line(shown)), width)
     else:
         length = min(width - LABEL - 8, 50)
-        cause = {LABELS[name]: group for name, group in WAITS.items()}
         for index, bar in enumerate(shown):
-            look = style(cause[bar.label]) if bar.label in cause else "busy"
-            yield bar_line("" if index else "step", bar, length, look)
+            wait = WAITS.get(phase_of(bar.label))
+            yield bar_line("" if index else "step", bar, length, "busy" if wait is None else style(wait))
     if summary.on_gpu:
         yield from _of_these(summary, width)
+
+
+def in_a_line(shown: Sequence[Bar]) -> str:
+    """Return the phases that take most: "forward 52% · backward 30%"."""
+    ranked = sorted((bar for bar in shown if bar.share >= NAMED), key=lambda bar: -bar.share)
+    return " · ".join(f"{bar.label} {bar.percent}%" for bar in ranked)
 
 
 def _of_these(summary: Summary, width: int) -> Iterator[Text]:
@@ -78,6 +84,16 @@ def meanwhile(summary: Summary) -> str:
     else:
         parts = ["waiting for data not measured: the host may just block there while the GPU works"]
     return " · ".join([*parts, *(f"{label} {percent(share)}" for label, share in others.items() if share >= SMALLEST)])
+
+
+def phase_of(label: str) -> str:
+    """Return the phase that a label is of; "" where it is of none."""
+    return next((name for name, said in LABELS.items() if said == label), "")
+
+
+def color_of(phase: str) -> str:
+    """Return what gives a phase its colour: a group of causes, "busy", or "other"."""
+    return WAITS.get(phase, "busy" if phase in WORK else "other")
 
 
 def host_bars(shares: Mapping[str, float]) -> list[Bar]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
 
 from whyidle.model.finding import Report, Summary
-from whyidle.render.bars import Bar, bar_line, bars
+from whyidle.render.bars import bar_line, whole
 from whyidle.render.base import Look, Renderer
 from whyidle.render.detail import details
 from whyidle.render.headline import about_the_list, device_name, facts_of, no_finding, sentences
@@ -124,9 +125,9 @@ def _picture(summary: Summary, width: int) -> Iterator[Text]:
     if idle is None:
         return
     length = min(width - LABEL - 8, 50)
-    shown = bars(idle, summary.idle_by_cause)
+    busy, *shown = whole(idle, summary.idle_by_cause)
     yield Text()
-    yield bar_line("busy", Bar("", 1 - idle, 100 - sum(bar.percent for bar in shown)), length, "busy")
+    yield bar_line("busy", replace(busy, label=""), length, "busy")
     for index, bar in enumerate(shown):
         yield bar_line("" if index else "idle", bar, length, style(bar.label))
 

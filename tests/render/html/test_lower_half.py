@@ -11,9 +11,10 @@ from tests.render import linted
 from tests.render.html.markup import Page
 from tests.render.html.reports import finding, full
 from whyidle.model.finding import Ended, Report, RunInfo, Summary, Unknown
+from whyidle.model.picture import Picture
 from whyidle.render import render
 from whyidle.render.html.prose import prose
-from whyidle.render.html.sections import method, settings, source, tables, unknown, warnings
+from whyidle.render.html.sections import method, settings, source, tables, timeline, unknown, warnings
 from whyidle.render.problems import docstring, known
 from whyidle.render.rows import Row, Table
 from whyidle.rules import all_rules
@@ -40,6 +41,16 @@ def test_what_a_section_says(name: str, snapshot: Any) -> None:
 @pytest.mark.parametrize("name", sorted(SECTIONS.keys() - {"method"}))
 def test_a_section_with_nothing_to_say_is_not_there(name: str) -> None:
     assert SECTIONS[name].section(EMPTY) is None  # type: ignore[attr-defined]
+
+
+def test_without_a_picture_the_page_says_how_to_get_the_timeline() -> None:
+    told = timeline.section(replace(full(), picture=None))
+    assert told is not None
+    assert "picture=True" in told.html
+    assert "data-island" not in told.html
+    assert "data-island" in timeline.section(full()).html  # type: ignore[union-attr]
+    assert timeline.section(replace(full(), picture=Picture())) is None
+    assert timeline.section(EMPTY) is None
 
 
 def test_a_lint_report_is_a_page_of_its_own(snapshot: Any) -> None:

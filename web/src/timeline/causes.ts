@@ -1,30 +1,16 @@
-// What the names of idle time are called and mean, and which colour each has: render/palette.py and bars.py say it.
+// What the names of idle time and of phases are called and mean, and which colour each has: render/palette.py, bars.py and
+// phases.py say it, for the bars of the page and for a terminal, too.
 import type { Drawn } from "../data";
-
-// What a watched thread does has the colour of the idle time that it would be; work has that of work.
-const PHASES: Record<string, [slug: string, said: string]> = {
-  data: ["waiting-for-data", "waiting for data"],
-  prepare: ["preparing-copies", "preparing the batch"],
-  forward: ["busy", "forward"],
-  backward: ["busy", "backward"],
-  optimizer: ["busy", "optimizer"],
-  save: ["checkpoint", "saving a checkpoint"],
-  evaluation: ["evaluation", "evaluation"],
-  start: ["compilation", "starting"],
-  gc: ["garbage-collection", "garbage collection"],
-  environment: ["host-dispatch", "environment"],
-  other: ["other", "other"],
-};
 
 export function slugOf(drawn: Drawn, kind: string, name: string): string {
   if (kind === "idle") return drawn.causes[name] ?? "unknown";
-  if (kind === "phase") return PHASES[name]?.[0] ?? "other";
+  if (kind === "phase") return drawn.phases[name]?.[0] ?? "other";
   return "busy";
 }
 
 /** "data_wait" as a person says it: "waiting for data"; a group of several causes tells which. */
 export function saidOf(drawn: Drawn, kind: string, name: string): string {
-  if (kind === "phase") return PHASES[name]?.[1] ?? name;
+  if (kind === "phase") return drawn.phases[name]?.[1] ?? name;
   if (kind !== "idle" || !(name in drawn.causes)) return name;
   const label = labelOf(drawn.causes[name]);
   const alone = Object.values(drawn.causes).filter((slug) => slug === drawn.causes[name]).length === 1;

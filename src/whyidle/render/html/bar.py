@@ -9,9 +9,9 @@ import numpy as np
 
 from whyidle.model.finding import DeviceBusy, Report
 from whyidle.model.picture import Picture
-from whyidle.render.bars import Bar, bars
+from whyidle.render.bars import Bar, whole
 from whyidle.render.palette import COLORS, slug
-from whyidle.render.phases import LABELS, WAITS, host_bars
+from whyidle.render.phases import WORK, color_of, host_bars, phase_of
 
 # A bar is as wide as this at least where labels stand beneath its parts; on a narrower page they stand in its key.
 WIDE = 700  # px
@@ -28,7 +28,8 @@ class Part:
     percent: int  # as shown: parts add up to 100
     start: float  # share of the drawing that lies before it
     width: float  # of the drawing: where small parts are left out, those that stay fill it all the same
-    css: str  # class that gives its colour
+    color: str  # what gives it: a group of causes, "busy" or "other"
+    css: str  # the class of that
     labelled: bool  # there is room for its label beneath it
 
 
@@ -37,9 +38,7 @@ def parts_of(report: Report) -> tuple[Part, ...]:
     summary = report.summary
     idle = summary.gpu_idle_share
     if idle is not None and report.judged and not report.run.only_curves:
-        shown = bars(idle, summary.idle_by_cause)
-        busy = Bar("busy", 1 - idle, 100 - sum(bar.percent for bar in shown))
-        return tuple(_whole([busy, *shown]))
+        return tuple(_whole(whole(idle, summary.idle_by_cause)))
     if summary.host_shares and report.judged:
         return tuple(_whole(host_bars(summary.host_shares)))
     if (share := summary.curve_idle_share) is not None and report.judged:
@@ -52,9 +51,9 @@ def device_parts(device: DeviceBusy, picture: Picture | None) -> tuple[Part, ...
     """Return where one device's time goes: by cause where its timeline was drawn whole, else busy and the rest."""
     idle = 1 - device.busy_share
     by_cause = _causes_of(device, picture)
-    shown = bars(idle, by_cause) if by_cause else []
-    parts = [Bar("busy", device.busy_share, 100 - sum(bar.percent for bar in shown)), *shown]
-    return tuple(_whole(parts) if shown else _stacked(parts))
+    if by_cause:
+        return tuple(_whole(whole(idle, by_cause)))
+    return tuple(_stacked([Bar("busy", device.busy_share, round(100 * device.busy_share))]))
 
 
 def _causes_of(device: DeviceBusy, picture: Picture | None) -> dict[str, float]:
@@ -75,22 +74,22 @@ def _whole(shown: Sequence[Bar]) -> Iterator[Part]:
     return _stacked(shown, sum(bar.share for bar in shown))
 
 
-def _stacked(shown: Iterable[Bar], whole: float = 1.0) -> Iterator[Part]:
+def _stacked(shown: Iterable[Bar], drawn: float = 1.0) -> Iterator[Part]:
     start = 0.0
     for bar in shown:
-        width, text = bar.share / (whole or 1.0), max(len(bar.label), len(f"{bar.percent}%"))
-        yield Part(bar.label, bar.share, bar.percent, start, width, _css(bar.label), width * WIDE >= text * LETTER + 8)
+        width, text = bar.share / (drawn or 1.0), max(len(bar.label), len(f"{bar.percent}%"))
+        room = width * WIDE >= text * LETTER + 8
+        yield Part(bar.label, bar.share, bar.percent, start, width, *_color(bar.label), room)
         start += width
 
 
-def _css(label: str) -> str:
-    """Return the class of a colour: a group of causes, or a phase, which is work or another kind of wait."""
+def _color(label: str) -> tuple[str, str]:
+    """Return what gives a part its colour, which is a group of causes or a phase of a step, and its class."""
     if label in COLORS or label == "busy":
-        return f"c-{slug(label)}"
-    phase = next((name for name, said in LABELS.items() if said == label), "")
-    if phase in {"forward", "backward", "optimizer"}:
-        return f"c-busy w-{phase}"
-    return "c-unknown" if phase in WAITS else "c-other"
+        return label, f"c-{slug(label)}"
+    phase = phase_of(label)
+    color = color_of(phase)
+    return color, f"c-{slug(color)}" + (f" w-{phase}" if phase in WORK else "")
 
 
 def host_parts(report: Report) -> tuple[Part, ...]:

@@ -20,13 +20,14 @@ from whyidle.render.comparison import (
     learning_text,
     rows,
 )
-from whyidle.render.html.drawn import Scale, Whisker, around, whisker
 from whyidle.render.html.figures import figure
 from whyidle.render.html.names import ends
 from whyidle.render.html.rows import Item, Jump, TableRow
+from whyidle.render.html.scales import Scale
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.sides import Sides, sides
 from whyidle.render.html.verb_page import verb_page
+from whyidle.render.html.whiskers import Whisker, around, whisker
 from whyidle.render.notes import by_name
 from whyidle.render.words import clean, duration, gpu_name, kernel_name, percent, plural, rate, times, unit_price
 

@@ -7,10 +7,11 @@ from typing import Final
 
 from whyidle.model.loader_trial import Pass, Tried
 from whyidle.render.base import Look
-from whyidle.render.html.drawn import Scale, Whisker, from_zero
 from whyidle.render.html.rows import BarRow, Item, TableRow
+from whyidle.render.html.scales import Scale
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.verb_page import verb_page
+from whyidle.render.html.whiskers import Whisker, from_zero
 from whyidle.render.loader import HEAD, loader_json, rest, rows, settings, subject
 from whyidle.render.words import change, clean, duration, plural, rate, times
 

@@ -22,6 +22,7 @@ from whyidle.model.picture import Chart, Lane, Line, Picture, Timeline
 from whyidle.render.bars import MEANINGS
 from whyidle.render.html.names import ALL, fitted
 from whyidle.render.palette import GROUP_OF, slug
+from whyidle.render.phases import LABELS, color_of
 from whyidle.render.words import clean
 
 # What could end the element, or is no line break in JSON but one in a script. Within JSON these stand in texts only.
@@ -37,6 +38,7 @@ def packed(picture: Picture) -> str:
         "charts": [_chart(chart, picture) for chart in picture.charts],
         "causes": {cause: slug(GROUP_OF[cause]) for cause in CAUSES},
         "meanings": {slug(label): meaning for label, meaning in MEANINGS.items()},
+        "phases": {phase: (slug(color_of(phase)), said) for phase, said in LABELS.items()},
     }
     lanes = len(block)
     block += json.dumps(head, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

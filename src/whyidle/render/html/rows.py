@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from whyidle.render.html.drawn import Whisker
+from whyidle.render.html.whiskers import Whisker
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from whyidle.render.words import duration
 TIMES: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800)
 # Units of which what changes matters, not how far it is from zero.
 FLOATING: Final = frozenset({"MHz", "GHz", "°C"})
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 CLOSE: Final = 0.12  # of an axis: numbers that touch
 # No year above 2999, so that there is a calendar for everything that follows.
 _CLOCK: Final = re.compile(r"^([12]\d{3}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(?:UTC|Z)$")
@@ -44,6 +45,16 @@ class Scale:
     def share(self, value: float) -> float:
         """Return how far along the axis a value lies, 0-1 for what it shows."""
         return (value - self.low) / (self.high - self.low)
+
+    def at(self, value: float) -> float:
+        """Return where a value stands, in percent; what lies beyond stands at the end."""
+        if not self.high > self.low or math.isnan(value):
+            return 0.0
+        return round(min(max(self.share(value), 0.0), 1.0) * 100, 2)
+
+    def ticks(self, count: int = 5) -> list[float]:
+        """Return round values on it, about as many as asked for."""
+        return list(multiples(self, round_step((self.high - self.low) / count)))
 
 
 def across(chart: Chart) -> Scale:
@@ -134,9 +145,10 @@ def _times(scale: Scale, raw: float, start: datetime | None) -> tuple[Tick, ...]
 
 
 def _hour(moment: float, step: float) -> str:
-    form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86400 else "%b %-d"
-    when = datetime.fromtimestamp(round(moment), UTC)
-    return f"{when:%b} {when.day}" if step >= 86400 else f"{when:{form}}"
+    when = EPOCH + timedelta(seconds=round(moment))
+    if step >= 86400:
+        return f"{when:%b} {when.day}"
+    return f"{when:%H:%M:%S}" if step < 60 else f"{when:%H:%M}"
 
 
 def time_label(at: float, step: float, high: float) -> str:

@@ -9,10 +9,10 @@ from typing import Final
 from whyidle.compare.scaling import percent_of
 from whyidle.model.scaling import Loss, Scaling
 from whyidle.render.base import Look
-from whyidle.render.html.drawn import Piece, from_zero, stacked, whisker
 from whyidle.render.html.rows import BarRow, Item, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.verb_page import verb_page
+from whyidle.render.html.whiskers import Piece, from_zero, stacked, whisker
 from whyidle.render.scaling import PARTS, kind_text, losses, remarks, scaling_json, sizes
 from whyidle.render.words import clean, percent, plural, rate, times, unit_price
 

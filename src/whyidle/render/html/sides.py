@@ -10,15 +10,14 @@ from whyidle.model.comparison import Comparison
 from whyidle.model.finding import Summary
 from whyidle.render.comparison import groups_of, phases_of
 from whyidle.render.headline import filling_step, time_per_step
-from whyidle.render.html.drawn import Piece, stacked
+from whyidle.render.html.whiskers import Piece, stacked
 from whyidle.render.palette import COLORS, slug
+from whyidle.render.phases import color_of, phase_of
 from whyidle.render.words import duration, percent
 
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 SMALL: Final = 0.002  # of the time on both sides: no line in the table
-# What a host computes in, as busy as a GPU is: in one colour.
-COMPUTES: Final = frozenset(("forward", "backward", "optimizer"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def _length(summary: Summary, time: float | None) -> str:
 
 
 def _color(label: str) -> str:
-    return label if label in COLORS or label == "busy" else "busy" if label in COMPUTES else "other"
+    return label if label in COLORS or label == "busy" else color_of(phase_of(label))
 
 
 def _said(label: str, shares: Mapping[str, float], time: float | None) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from whyidle.model.trial import Cell, Sweep
 from whyidle.render.base import Look
-from whyidle.render.html.drawn import from_zero, whisker
 from whyidle.render.html.rows import BarRow, Item, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.verb_page import verb_page
+from whyidle.render.html.whiskers import from_zero, whisker
 from whyidle.render.sweep import (
     answer,
     columns,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from whyidle.model.finding import WATCH, Finding, Fix, Report
-from whyidle.render.headline import facts_of, no_finding
+from whyidle.render.headline import facts_of, no_finding, sentences
 from whyidle.render.html.bar import parts_of
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.sections.warnings import told
@@ -77,7 +77,7 @@ def said_in(verdict: str) -> tuple[str, str, str]:
 
     Joined by spaces they are the verdict; a page sets them in different type.
     """
-    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z0-9])", clean(verdict), maxsplit=1)
+    first, *rest = sentences(verdict)
     brackets = re.fullmatch(r"(.+?) (\([^()]*\)\.?)", first)
     answer, aside = (brackets[1], brackets[2]) if brackets else (first, "")
     return answer, aside, " ".join(rest)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from whyidle.model.comparison import Interval
+from whyidle.render.html.scales import Scale
 from whyidle.render.palette import slug
 
-TICKS = 5  # of an axis, about
 ROOM = 0.08  # of the range, that an axis has beyond what it shows
 
 
@@ -25,26 +25,6 @@ class Piece:
     start: float  # percent of the width
     width: float
     said: str = ""  # what a pointer over it tells
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """An axis from one value to another."""
-
-    low: float
-    high: float
-
-    def at(self, value: float) -> float:
-        """Return where a value stands, in percent; what lies beyond stands at the end."""
-        if not self.high > self.low or math.isnan(value):
-            return 0.0
-        return round(min(max((value - self.low) / (self.high - self.low), 0.0), 1.0) * 100, 2)
-
-    def ticks(self) -> list[float]:
-        """Return round values on it."""
-        step = _round_step((self.high - self.low) / TICKS)
-        first, last = math.ceil(self.low / step), math.floor(self.high / step)
-        return [number * step for number in range(first, last + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +65,3 @@ def stacked(parts: Sequence[tuple[str, str, float, str]], whole: float) -> tuple
         pieces.append(Piece(label, slug(color), round(start, 3), round(width, 3), said))
         start += width
     return tuple(pieces)
-
-
-def _round_step(raw: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, at least so much."""
-    if not raw > 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(raw))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
