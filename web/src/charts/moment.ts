@@ -15,13 +15,9 @@ interface Steps {
   numbers: Map<number, number>; // number of a step -> its place in the lane
 }
 
-/** Return the step, or the stretch that a mark names, on the timeline; null where that has nothing of it. */
+/** Return the step on the timeline; null where that has nothing of it. Other charts have clocks of their own. */
 export function momentOf(chart: Chart, x: number, drawn: Drawn): Moment | null {
-  if (chart.axis === "step") return stepOf(chart, Math.round(x), drawn);
-  if (chart.axis !== "s" || !chart.clock.startsWith("start of the recording") || !drawn.timelines.length) return null;
-  const here = chart.marks.filter(({ start, end }) => start <= x && x <= end && start < end);
-  const mark = here.sort((a, b) => a.end - a.start - (b.end - b.start))[0];
-  return mark ? { timeline: 0, start: mark.start * 1e9, end: mark.end * 1e9, label: mark.label } : null;
+  return chart.axis === "step" ? stepOf(chart, Math.round(x), drawn) : null;
 }
 
 /** Lead a reader there, as every link of the page does: web/src/jump.ts listens for its click. */

@@ -64,7 +64,7 @@ function columns(stage: Stage): Map<number, number>[] {
   const shares = Array.from({ length: Math.ceil(width) }, () => new Map<number, number>());
   const scale = width / (whole.end - whole.start);
   for (const lane of lanes) {
-    const tones = toneNumbers(drawn, timeline, lane, false);
+    const [tones] = toneNumbers(drawn, timeline, lane.kind);
     for (let i = 0; i < lane.start.length; i++) {
       if (lane.depth[i]) continue;
       const [from, to] = [(lane.start[i] - whole.start) * scale, (lane.end[i] - whole.start) * scale];
