@@ -53,6 +53,21 @@ def test_without_scripts_it_reads_the_same(open_page: OpenPage, name: str) -> No
         assert finding["rule"] in text
 
 
+@pytest.mark.parametrize("anchor", ["%", "%E0%A4%A", "t=0:1-1e999", "t=9:1-2", f"t=0:-{'9' * 400}-{'9' * 400}", "<b>"])
+def test_any_address_opens_it(open_page: OpenPage, anchor: str) -> None:
+    page = open_page(made("demo").html, anchor=anchor)
+    page.get_by_text(" shown").wait_for()
+    assert "NaN" not in page.locator(".tl-stage canvas").get_attribute("aria-label")
+
+
+def test_an_old_browser_says_so_and_shows_the_rest(open_page: OpenPage) -> None:
+    page = open_page(made("demo").html)
+    page.add_init_script("delete window.DecompressionStream")
+    page.reload()
+    assert page.get_by_text("a browser of 2023 or later").is_visible()
+    assert page.locator("#theme").is_visible()
+
+
 def test_the_report_can_be_saved(open_page: OpenPage) -> None:
     page = open_page(made("demo").html)
     with page.expect_download() as download:

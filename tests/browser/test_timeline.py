@@ -7,9 +7,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from markupsafe import Markup
 
+import whyidle
+from tests.browser.pages import made
 from tests.browser.waiting import until
 from tests.drawn import STEP, crowded
 from whyidle.model.picture import Picture
@@ -173,6 +176,37 @@ def test_a_search_counts_and_goes_from_hit_to_hit(open_page: OpenPage, small: Pi
     assert page.locator(".tl-detail").inner_text().startswith("void kernel_3<")
 
 
+def test_a_hit_in_a_row_that_is_folded_away_is_shown(open_page: OpenPage, small: Picture) -> None:
+    timeline = small.timelines[0]
+    lanes = tuple(
+        replace(lane, name=np.where(lane.depth == 5, len(timeline.names), lane.name)) for lane in timeline.lanes
+    )
+    page = open_page(html(Picture((replace(timeline, lanes=lanes, names=(*timeline.names, "far down")),))))
+    page.set_viewport_size({"width": 1280, "height": 300})
+    assert page.get_by_role("button", name="+2 rows").count() == 3
+    page.get_by_label("Find slices by name").fill("far down")
+    page.keyboard.press("Enter")  # before the search has looked by itself
+    page.get_by_text("1 of ").wait_for()
+    assert page.get_by_role("button", name="fold").count() == 1
+    bottom = stage(page).bounding_box()["y"] + stage(page).bounding_box()["height"]
+    assert bottom > 0, "it is scrolled to"
+    stage(page).focus()
+    press(page, "N")
+    count = page.locator(".tl-search [role=status]").inner_text()
+    assert re.match(r"(\d+) of \1 slices", count), "the one before the first is the last"
+    press(page, "Escape", "Escape")
+    assert page.get_by_label("Find slices by name").input_value() == ""
+    assert page.locator(".tl-search [role=status]").inner_text() == ""
+
+
+def test_a_kernel_called_as_a_property_of_every_object_breaks_no_search(open_page: OpenPage, small: Picture) -> None:
+    timeline = small.timelines[0]
+    names = tuple("constructor" if "kernel_3<" in name else name for name in timeline.names)
+    page = open_page(html(Picture((replace(timeline, names=names),))))
+    page.get_by_label("Find slices by name").fill("kernel_4<")
+    page.locator(".tl-search [role=status]").get_by_text(" slices").wait_for()
+
+
 def test_the_legend_has_the_causes_in_view_and_what_they_mean(open_page: OpenPage, small: Picture) -> None:
     page = open_page(html(small))
     entry = page.get_by_role("button", name="waiting for data")
@@ -210,6 +244,18 @@ def test_the_view_is_saved_as_a_trace_that_other_viewers_read(
     inside = sum(int(((lane.end > 3 * STEP) & (lane.start < 4 * STEP)).sum()) for lane in small.timelines[0].lanes)
     assert len(slices) == inside
     assert all(event["ts"] * 1000 < 4 * STEP and (event["ts"] + event["dur"]) * 1000 > 3 * STEP for event in slices)
+
+
+def test_the_saved_view_can_be_judged(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page(made("demo").html)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="trace JSON").click()
+    saved = tmp_path / "view.json"
+    download.value.save_as(saved)
+    report, whole = whyidle.diagnose(saved), made("demo").report
+    assert report.summary.steps == whole.summary.steps
+    assert report.summary.gpu_idle_share == pytest.approx(whole.summary.gpu_idle_share, abs=0.005)
+    assert report.summary.step_time_s == pytest.approx(whole.summary.step_time_s, rel=0.001)
 
 
 def test_two_timelines_show_the_same_steps(open_page: OpenPage) -> None:
@@ -301,6 +347,31 @@ def test_a_swipe_up_is_the_pages_and_a_pinch_the_timelines(open_page: OpenPage, 
     touch(page, [(x - 20 - 8 * step, y) for step in range(10)], [(x + 20 + 8 * step, y) for step in range(10)])
     _, start, end = place(page)
     assert end - start < 5 * STEP
+
+
+def test_a_swipe_up_on_the_strip_is_the_pages_too(open_page: OpenPage, small: Picture) -> None:
+    page = open_page(html(small), 390, anchor=f"t=0:{3 * STEP}-{4 * STEP}")
+    page.set_viewport_size({"width": 390, "height": 400})
+    page.evaluate("scrollTo(0, 0)")
+    before = page.evaluate("location.hash")
+    box = page.locator(".tl-mini").bounding_box()
+    x, y = box["x"] + 40, box["y"] + 17
+    touch(page, [(x, y - 8 * step) for step in range(12)])
+    until(page, "scrollY > 20")
+    page.wait_for_timeout(400)
+    assert page.evaluate("location.hash") == before
+    y = page.locator(".tl-mini").bounding_box()["y"] + 17
+    touch(page, [(x, y)])
+    assert place(page)[1] < 2 * STEP, "a tap moves the window there"
+
+
+def test_a_new_width_is_no_error(open_page: OpenPage, small: Picture) -> None:
+    page = open_page(html(small))
+    page.evaluate("window.faults = []; addEventListener('error', (event) => faults.push(event.message))")
+    for width in (1280, 390, 800, 500, 1280):
+        page.set_viewport_size({"width": width, "height": 700})
+        until(page, "(({ width, clientWidth }) => width === clientWidth)(document.querySelector('.tl-stage canvas'))")
+    assert page.evaluate("faults") == []
 
 
 def test_hostile_names_are_names(open_page: OpenPage) -> None:

@@ -3,7 +3,7 @@ const PRINTED = "details.finding, details.spot, #warnings details";
 
 export function folds(): void {
   const reveal = (): void => {
-    const target = location.hash.length > 1 ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
+    const target = named(location.hash.slice(1));
     for (let fold = target?.closest("details"); fold; fold = fold.parentElement?.closest("details")) fold.open = true;
     target?.scrollIntoView({ block: "start" });
   };
@@ -19,6 +19,18 @@ export function folds(): void {
     for (const fold of opened) fold.open = false;
     opened = [];
   });
+}
+
+/** The element that an address names, as the browser finds it: by the name as it stands, then by what it encodes. */
+function named(anchor: string): HTMLElement | null {
+  if (!anchor) return null;
+  const found = document.getElementById(anchor);
+  if (found) return found;
+  try {
+    return document.getElementById(decodeURIComponent(anchor));
+  } catch {
+    return null; // "%" alone: anybody can write an address
+  }
 }
 
 function allFindings(): void {

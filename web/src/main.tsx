@@ -22,10 +22,11 @@ async function main(): Promise<void> {
   copies();
   folds();
   here();
+  if (!("DecompressionStream" in window)) return; // a browser older than 2023 keeps what the page says without scripts
   const drawn = await read();
   const place = document.querySelector<HTMLElement>('[data-island="timeline"]');
   if (place && drawn.timelines.length) {
-    place.textContent = ""; // what stood there for readers without scripts
+    place.textContent = ""; // what stood there for readers without these scripts
     render(<Timelines drawn={drawn} aligned={place.dataset.align === "step"} />, place);
   }
   charts(drawn);

@@ -3,16 +3,19 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { momentOf } from "../src/charts/moment";
-import type { Chart, Lane, LaneKind, Timeline } from "../src/data";
+import type { Chart, Drawn, Lane, LaneKind, Timeline } from "../src/data";
 import { idleShare, legend } from "../src/timeline/about";
 import { leftOut } from "../src/timeline/leftOut";
 import { alike, countAlike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
+import { meaningOf, saidOf, slugOf } from "../src/timeline/causes";
 import { placeIn } from "../src/timeline/hash";
 import { layout, ordered } from "../src/timeline/layout";
+import { rulerOf } from "../src/timeline/marks";
+import { rows, type Scene } from "../src/timeline/paint";
 import { above, rowsOf, sliceAt, taken } from "../src/timeline/rows";
 import { ruler } from "../src/timeline/ruler";
 import { find } from "../src/timeline/search";
-import { around, between, inside, zoomed } from "../src/timeline/span";
+import { around, between, inside, SHORTEST, zoomed } from "../src/timeline/span";
 import { traceEvents } from "../src/timeline/traceEvents";
 import { duration, moment, percent } from "../src/timeline/words";
 
@@ -68,6 +71,13 @@ test("a span stays inside of the recording, and about its moment when zoomed", (
   assert.deepEqual(between(whole, jump, 1), jump);
 });
 
+test("at the limit a zoom moves nothing", () => {
+  const near = { start: 1e15, end: 1e15 + SHORTEST };
+  assert.deepEqual(zoomed(near, 1e15 + 10, 0.5), near);
+  const closer = zoomed({ start: 0, end: 2 * SHORTEST }, 0, 0.1);
+  assert.deepEqual(closer, { start: 0, end: SHORTEST });
+});
+
 test("the ruler has round times in units that fit", () => {
   assert.deepEqual(ruler({ start: 0, end: 1e9 }, 1000).ticks.slice(0, 2).map((tick) => tick.label), ["0.0 s", "0.1 s"]);
   assert.deepEqual(ruler({ start: 0, end: 9e6 }, 500).ticks[1].label, "2 ms");
@@ -79,6 +89,66 @@ test("the ruler has round times in units that fit", () => {
     assert.ok(ticks.length <= 10, `${length}: ${ticks.length}`);
     assert.equal(new Set(ticks.map((tick) => tick.label)).size, ticks.length, `${length}`);
   }
+});
+
+interface Drawing {
+  ctx: CanvasRenderingContext2D;
+  texts: [text: string, x: number][];
+  boxes: [fill: string, x: number, width: number][];
+}
+
+/** A canvas that remembers. */
+function drawing(): Drawing {
+  const made: Drawing = { ctx: null!, texts: [], boxes: [] };
+  const ctx = {
+    fillStyle: "",
+    measureText: (text: string) => ({ width: 6 * text.length }),
+    fillText: (text: string, x: number) => made.texts.push([text, x]),
+    fillRect: (x: number, _: number, width: number) => made.boxes.push([ctx.fillStyle, x, width]),
+  };
+  made.ctx = ctx as unknown as CanvasRenderingContext2D;
+  return made;
+}
+
+function scene(of: Timeline, start: number, end: number, width = 500): Scene {
+  const tones = Array.from({ length: 9 }, () => ({ fill: Array.from({ length: 9 }, (_, step) => `${step}`), ink: "" }));
+  return {
+    drawn: DRAWN, timeline: of, layout: layout(ordered(of.lanes), new Set(), false, 0), colors: { tones, soft: "", line: "" },
+    span: { start, end }, left: 0, width, names: null, cause: null, said: (_, name) => name,
+  } as unknown as Scene;
+}
+
+const DRAWN = { causes: { data_wait: "waiting-for-data" }, meanings: { "waiting-for-data": "no batch yet" } } as unknown as Drawn;
+
+test("what times with a plus count from stands at the ruler, and no tick under it", () => {
+  const { ctx, texts } = drawing();
+  rulerOf(ctx, scene(timeline([], [], 2e9), 1_234_567_000, 1_234_577_000), 24);
+  assert.deepEqual(texts[0], ["1.234 s", 0]);
+  assert.ok(texts.length > 2);
+  for (const [text, x] of texts.slice(1)) assert.ok(text.startsWith("+") && x > 50, text);
+});
+
+test("what is left out is drawn where it is, however near one looks", () => {
+  const left = { ...lane("stream", [[0, 1]]), covered: Uint8Array.of(0, 255, 0, 128) };
+  const { ctx, boxes } = drawing();
+  rows(ctx, scene(timeline([left], ["k"]), 200, 900, 700)); // of parts of 250 each, so 1 px is 1 ns
+  const shown = boxes.map(([fill, x, width]) => [fill, Math.round(x), Math.round(width)]);
+  assert.deepEqual(shown, [["6", 50, 250], ["3", 550, 150]]);
+  const far = drawing();
+  rows(far.ctx, scene(timeline([left], ["k"]), 0, 1000, 2)); // a pixel of two parts has the most of them
+  assert.deepEqual(far.boxes.slice(0, 2), [["6", 0, 1], ["3", 1, 1]]);
+});
+
+test("a name from a file is no property of a table", () => {
+  for (const name of ["constructor", "__proto__", "toString", "hasOwnProperty"]) {
+    assert.deepEqual(["idle", "phase", "stream"].map((kind) => saidOf(DRAWN, kind, name)), [name, name, name]);
+    assert.deepEqual(["idle", "phase"].map((kind) => slugOf(DRAWN, kind, name)), ["unknown", "other"]);
+    assert.equal(meaningOf(DRAWN, name), "");
+    const made = timeline([lane("stream", [[0, 10, 0]])], [name]);
+    assert.equal(find(made, made.lanes.flatMap(rowsOf), name, (one) => saidOf(DRAWN, "idle", one)).hits.length, 1);
+  }
+  assert.equal(saidOf(DRAWN, "idle", "data_wait"), "waiting for data");
+  assert.equal(meaningOf(DRAWN, "data_wait"), "no batch yet");
 });
 
 test("steps of the same number stand at the same place", () => {
@@ -146,6 +216,21 @@ test("the slices in view leave as Chrome-trace JSON", () => {
   assert.equal(slices[0].pid, 3);
 });
 
+test("they leave as torch.profiler would have written them, but for lanes that are not whole", () => {
+  const names = ["gemm", "Memcpy HtoD (Pageable -> Device)", "aten::add", "train.py(12): step", "cudaLaunchKernel", "step 7", "data_wait"];
+  const lanes = [
+    lane("step", [[0, 9, 5]]), lane("idle", [[0, 9, 6]]), { ...lane("stream", [[0, 1, 0], [2, 3, 1]]), title: "GPU 1 stream 7" },
+    lane("thread", [[0, 1, 2], [2, 3, 3], [4, 5, 4]]), { ...lane("stream", [[0, 1, 0]]), covered: Uint8Array.of(9) },
+  ];
+  const { traceEvents: events } = JSON.parse(traceEvents(timeline(lanes, names), { start: 0, end: 10 }));
+  const slices = events.filter((event: { ph: string }) => event.ph === "X");
+  assert.deepEqual(slices.map((event: { name: string; cat: string }) => [event.name, event.cat]), [
+    ["ProfilerStep#7", "user_annotation"], ["data_wait", "idle"], ["gemm", "kernel"], [names[1], "gpu_memcpy"],
+    [names[2], "cpu_op"], [names[3], "python_function"], [names[4], "cuda_runtime"], ["gemm", "stream"],
+  ]);
+  assert.deepEqual(slices[2].args, { device: 1, stream: 7 });
+});
+
 test("lanes stand in their order, and what is deep or many is folded", () => {
   const deep = lane("thread", Array.from({ length: 9 }, (_, depth) => [depth, 100 - depth, 0, depth]));
   const lanes = [deep, lane("thread", [[0, 1]]), lane("thread", [[0, 1]]), lane("thread", [[0, 1]]),
@@ -162,5 +247,6 @@ test("lanes stand in their order, and what is deep or many is folded", () => {
 
 test("a place in the address is read, and nothing else", () => {
   assert.deepEqual(placeIn("#t=2:100-200"), { timeline: 2, start: 100, end: 200 });
-  for (const hash of ["", "#timeline", "#t=1:5-5", "#t=1:9-5", "#t=x:1-2"]) assert.equal(placeIn(hash), null);
+  const far = "9".repeat(400);
+  for (const hash of ["", "#timeline", "#t=1:5-5", "#t=1:9-5", "#t=x:1-2", `#t=0:-${far}-${far}`, "#t=0:1-1e400"]) assert.equal(placeIn(hash), null);
 });

@@ -37,6 +37,7 @@ class Page(HTMLParser):
     attributes: set[str] = field(default_factory=set)
     ids: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+    heads: list[tuple[str, str]] = field(default_factory=list)  # what <link> elements name: relation and address
     comments: list[str] = field(default_factory=list)
     scripts: dict[str, str] = field(default_factory=dict)  # by id; "" the one that runs
     words: list[str] = field(default_factory=list)
@@ -89,5 +90,7 @@ class Page(HTMLParser):
         told = dict(attrs)
         if told.get("id"):
             self.ids.append(told["id"] or "")
-        if "href" in told:
+        if tag == "link":
+            self.heads.append((told.get("rel") or "", told.get("href") or ""))
+        elif "href" in told:
             self.links.append(told["href"] or "")

@@ -45,6 +45,7 @@ def check(page: Page) -> None:
     assert page.comments == []
     assert not {name for name in page.elements if "zzz" in name}
     assert not {name for name in page.attributes if "qqq" in name or name.startswith("on") or name == "style"}
+    assert page.heads == [("icon", "data:,")], "browsers ask a server for an icon where a page names none"
     assert all(link.startswith(("#", "https://")) for link in page.links)
     assert set(page.scripts) == {"", "whyidle-report", "whyidle-drawn"}
 

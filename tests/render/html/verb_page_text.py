@@ -23,6 +23,8 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         for name, value in attrs:
+            if (tag, name, value) == ("link", "href", "data:,"):
+                continue  # an empty icon: browsers ask a server for one where a page names none
             if name == "style" or name.startswith("on") or (name in {"src", "href"} and (value or "#")[:1] != "#"):
                 self.wrong.append(f"<{tag} {name}={value!r}>")
             if name == "id":

@@ -1,5 +1,5 @@
 // Draws the charts of the page when they come into sight: nothing that is read waits for them.
-import type { Chart, Drawn } from "../data";
+import type { Drawn } from "../data";
 import { forgetColors } from "./colors";
 import { type Group, groupsOf } from "./group";
 import type uPlot from "uplot";
@@ -8,21 +8,9 @@ import "./charts.css";
 
 const AHEAD = "300px"; // below the screen
 
-/** Names come out of files: nothing in them turns the direction of a text or ends it. */
-function named(chart: Chart): Chart {
-  const clean = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]/gu, "");
-  return {
-    ...chart,
-    title: clean(chart.title),
-    unit: clean(chart.unit),
-    lines: chart.lines.map((line) => ({ ...line, label: clean(line.label) })),
-    marks: chart.marks.map((mark) => ({ ...mark, label: clean(mark.label) })),
-  };
-}
-
 /** Take over the figures of the page. */
 export function charts(drawn: Drawn): void {
-  const all = drawn.charts.map(named);
+  const all = drawn.charts;
   const groups = groupsOf(all);
   const plots = new Map<HTMLElement, uPlot>();
   const waiting = new Set<HTMLElement>();

@@ -1,5 +1,5 @@
 // One timeline: its canvas, and around it the lanes' titles, details, legend.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Drawn, Timeline } from "../data";
 import { about, aboutLeftOut, idleShare, legend, type About } from "./about";
@@ -91,7 +91,6 @@ export function TimelineView({ drawn, timeline, onStage, onSpan, onAct }: Props)
     if (act === "leave" && stage.picked) pick(stage, null);
     else if (!steer(stage, act, (at) => pick(stage, at))) tell.current.onAct(act);
   };
-  const rows = stage?.every ?? [];
   const [single, setSingle] = useState<string | null>(null);
   const choose = (slug: string): void => {
     const now = single === slug ? null : slug;
@@ -100,7 +99,10 @@ export function TimelineView({ drawn, timeline, onStage, onSpan, onAct }: Props)
     stage!.redraw();
   };
   const detail = picked && about(drawn, timeline, picked.row, picked.at);
-  const idle = idleShare(timeline, rows, span);
+  const rows = stage?.every ?? [];
+  // Not at every move of the pointer.
+  const idle = useMemo(() => idleShare(timeline, rows, span), [stage, span]);
+  const entries = useMemo(() => (stage ? legend(drawn, timeline, rows, span) : []), [stage, span]);
   return (
     <div class="tl">
       <canvas class="tl-mini" ref={strip} aria-hidden="true" />
@@ -127,7 +129,7 @@ export function TimelineView({ drawn, timeline, onStage, onSpan, onAct }: Props)
           </span>
         )}
       </p>
-      {rows.length > 0 && <Legend entries={legend(drawn, timeline, rows, span)} single={single} choose={choose} />}
+      {entries.length > 0 && <Legend entries={entries} single={single} choose={choose} />}
       {timeline.note && <p class="tl-note tl-soft">{timeline.note}</p>}
     </div>
   );
@@ -137,7 +139,12 @@ export function TimelineView({ drawn, timeline, onStage, onSpan, onAct }: Props)
 function screen(stage: Stage): () => void {
   const off = new AbortController();
   const { signal } = off;
-  const seen = new ResizeObserver(() => stage.resize());
+  let wide = 0;
+  const seen = new ResizeObserver(([{ contentRect }]) => {
+    if (contentRect.width === wide) return; // its height is that of the stage
+    wide = contentRect.width;
+    requestAnimationFrame(() => signal.aborted || stage.resize()); // not in here: a size may not change while sizes are told
+  });
   seen.observe(stage.canvas.parentElement!);
   addEventListener("whyidle-theme", () => stage.repaint(), { signal });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => stage.repaint(), { signal });
@@ -186,14 +193,9 @@ function Detail({ about: { name, length, facts, meaning } }: { about: About }) {
 }
 
 function More({ stage, plan }: { stage: Stage; plan: Layout }) {
-  const [all, setAll] = useState(false);
-  const turn = (): void => {
-    setAll(!all);
-    stage.showAll(!all);
-  };
   return (
-    <button type="button" class="tl-more" aria-expanded={all} onClick={turn}>
-      {all ? "Show fewer lanes" : `Show ${many(plan.hidden, "more lane", "more lanes")}`}
+    <button type="button" class="tl-more" aria-expanded={plan.all} onClick={() => stage.showAll(!plan.all)}>
+      {plan.all ? "Show fewer lanes" : `Show ${many(plan.hidden, "more lane", "more lanes")}`}
     </button>
   );
 }
@@ -206,7 +208,6 @@ interface LegendProps {
 
 /** The causes of idle time in view; choosing one makes the others stand back. */
 function Legend({ entries, single, choose }: LegendProps) {
-  if (!entries.length) return null;
   return (
     <ul class="tl-legend" aria-label="Causes of idle time">
       {entries.map(({ slug, label, meaning, share }) => (

@@ -99,7 +99,10 @@ export function Timelines({ drawn, aligned }: Props) {
     else if (what === "hitBefore") seeker.step(-1);
     else if (what === "help") setHelp(!help);
     else if (help) setHelp(false);
-    else seeker.look("");
+    else {
+      query.current!.value = "";
+      seeker.look("");
+    }
   };
   const button = (what: Act) => () => {
     const stage = stages[active.current];
@@ -205,6 +208,7 @@ function useSearch(drawn: Drawn, stages: (Stage | null)[], active: { current: nu
     const stage = stages[active.current];
     if (!stage) return;
     const made = query.trim() ? find(stage.timeline, stage.every, query, said) : null;
+    kept.current = { found: made, at: -1 }; // at once: the key after it may ask for the next hit
     setFound(made);
     setAt(-1);
     for (const one of both ? stages : [stage]) {
@@ -221,9 +225,10 @@ function useSearch(drawn: Drawn, stages: (Stage | null)[], active: { current: nu
     if (before < 0) {
       // From what is in view, not from the start of the recording.
       const from = stage.span.start;
-      next = Math.max(0, now.hits.findIndex(({ row, at: i }) => row.start[i] >= from));
+      next = Math.max(0, now.hits.findIndex(({ row, at: i }) => row.start[i] >= from)) - (by < 0 ? 1 : 0);
     }
     next = (next + now.hits.length) % now.hits.length;
+    kept.current.at = next;
     setAt(next);
     stage.picked = now.hits[next];
     stage.onPick(stage.picked);
@@ -244,26 +249,32 @@ interface SearchProps {
 
 function Search({ seeker: { found, at, look, step }, input, leave }: SearchProps) {
   const later = useRef(0);
-  const key = (event: KeyboardEvent): void => {
-    if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
-    if (event.key !== "Escape") return;
-    input.current!.value = "";
-    look("");
-    leave();
+  const lookNow = (): void => {
+    clearTimeout(later.current);
+    later.current = 0;
+    look(input.current!.value);
   };
   const typed = (): void => {
     clearTimeout(later.current);
-    later.current = setTimeout(() => look(input.current!.value), 120) as unknown as number;
+    later.current = setTimeout(lookNow, 120) as unknown as number;
+  };
+  const key = (event: KeyboardEvent): void => {
+    if (event.key === "Enter") {
+      if (later.current) lookNow();
+      step(event.shiftKey ? -1 : 1);
+    }
+    if (event.key !== "Escape") return;
+    input.current!.value = "";
+    lookNow();
+    leave();
   };
   const none = found && !found.hits.length;
   return (
     <span class="tl-search" role="search">
       <input ref={input} type="search" aria-label="Find slices by name" placeholder="Find slices" onInput={typed} onKeyDown={key} />
-      {found && (
-        <span role="status" class="tl-soft">
-          {none ? "none" : `${at < 0 ? "" : `${at + 1} of `}${many(found.hits.length, "slice")}, ${duration(found.total)}`}
-        </span>
-      )}
+      <span role="status" class="tl-soft">
+        {found && (none ? "none" : `${at < 0 ? "" : `${at + 1} of `}${many(found.hits.length, "slice")}, ${duration(found.total)}`)}
+      </span>
       {found && !none && (
         <span class="tl-buttons">
           <button type="button" aria-label="Previous hit" onClick={() => step(-1)}>‹</button>

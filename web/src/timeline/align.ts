@@ -1,17 +1,26 @@
 // The same steps in two timelines: time to step and back, by the lane of steps that each has.
 import type { Timeline } from "../data";
+import { above } from "./rows";
 import type { Span } from "./span";
 
 export interface Steps {
-  number: number[]; // grows
-  start: number[]; // ns, of each; and where the last one ends
+  number: Float64Array; // grows
+  start: Float64Array; // ns, of each; and where the last one ends
 }
+
+const known = new WeakMap<Timeline, Steps | null>();
 
 /** Return the steps of a timeline, numbered as their names say; null where they cannot be told. */
 export function stepsOf(timeline: Timeline): Steps | null {
+  let steps = known.get(timeline);
+  if (steps === undefined) known.set(timeline, (steps = numbered(timeline)));
+  return steps;
+}
+
+function numbered(timeline: Timeline): Steps | null {
   const lane = timeline.lanes.find((one) => one.kind === "step" && one.start.length);
   if (!lane) return null;
-  const steps: Steps = { number: [], start: [] };
+  const steps = { number: [] as number[], start: [] as number[] };
   for (let i = 0; i < lane.start.length; i++) {
     const number = numberOf(timeline.names[lane.name[i]]) ?? i;
     const last = steps.number.length - 1;
@@ -21,7 +30,7 @@ export function stepsOf(timeline: Timeline): Steps | null {
   }
   steps.number.push(steps.number[steps.number.length - 1] + 1);
   steps.start.push(lane.end[lane.end.length - 1]);
-  return steps;
+  return { number: Float64Array.from(steps.number), start: Float64Array.from(steps.start) };
 }
 
 /** Whether steps of one number are the same in both: a trace and the log of a whole run count each from their own. */
@@ -45,10 +54,8 @@ export function timeAt(steps: Steps, step: number): number {
   return mapped(steps.number, steps.start, step);
 }
 
-function mapped(from: number[], to: number[], value: number): number {
-  let i = from.findIndex((one) => one > value) - 1;
-  if (i === -2) i = from.length - 2; // none is greater
-  i = Math.max(0, Math.min(i, from.length - 2));
+function mapped(from: Float64Array, to: Float64Array, value: number): number {
+  const i = Math.max(0, Math.min(above(from, value) - 1, from.length - 2));
   const scale = (to[i + 1] - to[i]) / (from[i + 1] - from[i]);
   return to[i] + (value - from[i]) * scale;
 }

@@ -3,17 +3,18 @@
 import type { Drawn } from "../data";
 
 export function slugOf(drawn: Drawn, kind: string, name: string): string {
-  if (kind === "idle") return drawn.causes[name] ?? "unknown";
-  if (kind === "phase") return drawn.phases[name]?.[0] ?? "other";
+  if (kind === "idle") return own(drawn.causes, name) ?? "unknown";
+  if (kind === "phase") return own(drawn.phases, name)?.[0] ?? "other";
   return "busy";
 }
 
 /** "data_wait" as a person says it: "waiting for data"; a group of several causes tells which. */
 export function saidOf(drawn: Drawn, kind: string, name: string): string {
-  if (kind === "phase") return drawn.phases[name]?.[1] ?? name;
-  if (kind !== "idle" || !(name in drawn.causes)) return name;
-  const label = labelOf(drawn.causes[name]);
-  const alone = Object.values(drawn.causes).filter((slug) => slug === drawn.causes[name]).length === 1;
+  if (kind === "phase") return own(drawn.phases, name)?.[1] ?? name;
+  const slug = kind === "idle" ? own(drawn.causes, name) : undefined;
+  if (slug === undefined) return name;
+  const label = labelOf(slug);
+  const alone = Object.values(drawn.causes).filter((one) => one === slug).length === 1;
   return alone ? label : `${label}: ${name.replaceAll("_", " ")}`;
 }
 
@@ -23,5 +24,11 @@ export function labelOf(slug: string): string {
 
 /** What a cause means, a sentence; "" where the page does not say. */
 export function meaningOf(drawn: Drawn, name: string): string {
-  return drawn.meanings?.[drawn.causes[name]] ?? "";
+  const slug = own(drawn.causes, name);
+  return (slug !== undefined && own(drawn.meanings, slug)) || "";
+}
+
+/** What a table has of its own under a name: kernels may be called "constructor". */
+function own<T>(table: Record<string, T>, name: string): T | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
 }

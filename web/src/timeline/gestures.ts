@@ -15,7 +15,7 @@ interface Point {
   y: number;
 }
 
-const STILL = 5; // px that a tap may wander
+export const STILL = 5; // px that a tap may wander
 
 /** Attach to the stage's canvas; returns what takes it off again. */
 export function gestures(stage: Stage, told: Told): () => void {
@@ -29,6 +29,7 @@ export function gestures(stage: Stage, told: Told): () => void {
   on("pointermove", (event) => drags.move(event));
   on("pointerup", (event) => drags.up(event));
   on("pointercancel", (event) => drags.cancel(event));
+  on("lostpointercapture", (event) => drags.cancel(event)); // an end that the canvas was not told of, as behind a menu
   on("pointerleave", () => told.leave());
   on("dblclick", (event) => told.twice(event.offsetX, event.offsetY));
   return () => off.abort();
@@ -98,7 +99,7 @@ class Drags {
 
   /** The browser has taken the gesture: it scrolls the page. */
   cancel(event: PointerEvent): void {
-    this.at.delete(event.pointerId);
+    if (!this.at.delete(event.pointerId)) return;
     if (this.what === "range") this.stage.mark("select", null);
     this.what = "";
   }

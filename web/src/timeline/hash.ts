@@ -11,7 +11,7 @@ export function placeIn(hash: string): Place | null {
   const found = /^#t=(\d+):(-?\d+)-(-?\d+)$/.exec(hash);
   if (!found) return null;
   const [timeline, start, end] = found.slice(1).map(Number);
-  return end > start ? { timeline, start, end } : null;
+  return end > start && Number.isSafeInteger(start) && Number.isSafeInteger(end) ? { timeline, start, end } : null;
 }
 
 /** Write it once the reader rests. */

@@ -20,7 +20,8 @@ export interface Strip {
 export interface Layout {
   strips: Strip[];
   height: number;
-  hidden: number; // lanes
+  hidden: number; // lanes that are not among the first of their kind
+  all: boolean; // those are shown, too
   caption: number; // px above each strip for its title, where there is no room beside it
 }
 
@@ -28,7 +29,7 @@ export const RULER = 24;
 const ORDER: LaneKind[] = ["step", "idle", "phase", "stream", "thread"];
 const HEIGHT: Record<LaneKind, number> = { step: 18, idle: 36, phase: 26, stream: 22, thread: 15 };
 const FIRST: Partial<Record<LaneKind, number>> = { stream: 6, thread: 3, idle: 8 }; // lanes shown at first
-const DEEP = 4; // rows of a lane shown at first
+export const DEEP = 4; // rows of a lane shown at first
 const GAP = 8;
 
 export interface Rows {
@@ -64,5 +65,5 @@ export function layout(lanes: Rows[], open: Set<Lane>, all: boolean, caption: nu
     strips.push({ lane, top: y, height: whole, rows: placed, folded: rows.length - DEEP, open: open.has(lane) });
     top = y + whole + GAP;
   }
-  return { strips, height: top, hidden, caption };
+  return { strips, height: top, hidden, all, caption };
 }

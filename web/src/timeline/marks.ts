@@ -11,8 +11,12 @@ export function rulerOf(ctx: CanvasRenderingContext2D, scene: Scene, height: num
   const x = (time: number): number => left + ((time - span.start) / (span.end - span.start)) * width;
   ctx.fillStyle = colors.line;
   ctx.fillRect(left, height - 1, width, 1);
+  ctx.fillStyle = colors.soft;
+  if (made.anchor) ctx.fillText(made.anchor, 0, height / 2 - 2); // what "+568 µs" counts from
+  const taken = made.anchor ? ctx.measureText(made.anchor).width + 8 : 0;
   for (const tick of made.ticks) {
     const at = Math.round(x(tick.at));
+    if (at < taken) continue;
     ctx.fillStyle = colors.line;
     ctx.fillRect(at, height - 7, 1, 7);
     const room = left + width - at - 6;

@@ -45,33 +45,31 @@ function picture(stage: Stage, sharp: number): HTMLCanvasElement {
   ctx.scale(sharp, sharp);
   ctx.fillStyle = colors.raised;
   ctx.fillRect(0, 0, width, HIGH);
-  columns(stage).forEach((tones, x) => {
-    let y = HIGH;
-    for (const [tone, share] of [...tones].sort((a, b) => a[0] - b[0])) {
-      ctx.fillStyle = colors.tones[tone].fill[FULL];
-      ctx.fillRect(x, (y -= share * HIGH), 1, share * HIGH);
-    }
+  const shares = columns(stage);
+  const y = new Float64Array(shares[0].length).fill(HIGH);
+  shares.forEach((column, tone) => {
+    ctx.fillStyle = colors.tones[tone].fill[FULL];
+    column.forEach((share, x) => share && ctx.fillRect(x, (y[x] -= share * HIGH), 1, share * HIGH));
   });
   return canvas;
 }
 
-/** Return, for each pixel, which share of it is idle and why; of several devices the mean. Without idle time: the lane
+/** Return, for each tone and each pixel, which share of it is idle and so coloured; of several devices the mean. Without idle time: the lane
  * of phases, of steps, or the first that there is. */
-function columns(stage: Stage): Map<number, number>[] {
-  const { timeline, width, whole, drawn } = stage;
+function columns(stage: Stage): Float64Array[] {
+  const { timeline, width, whole, drawn, colors } = stage;
   const kinds = ["idle", "phase", "stream", "step", "thread"];
   const kind = kinds.find((one) => timeline.lanes.some((lane) => lane.kind === one && lane.start.length));
   const lanes = timeline.lanes.filter((lane) => lane.kind === kind);
-  const shares = Array.from({ length: Math.ceil(width) }, () => new Map<number, number>());
+  const shares = colors.tones.map(() => new Float64Array(Math.ceil(width)));
   const scale = width / (whole.end - whole.start);
   for (const lane of lanes) {
-    const tones = toneNumbers(drawn, timeline, lane, false);
+    const [tones] = toneNumbers(drawn, timeline, lane.kind);
     const add = (start: number, end: number, tone: number, part: number): void => {
       const [from, to] = [(start - whole.start) * scale, (end - whole.start) * scale];
-      for (let x = Math.max(0, Math.floor(from)); x < Math.min(to, shares.length); x++) {
-        const share = ((Math.min(to, x + 1) - Math.max(from, x)) / lanes.length) * part;
-        if (share > 0) shares[x].set(tone, (shares[x].get(tone) ?? 0) + share);
-      }
+      const column = shares[tone];
+      for (let x = Math.max(0, Math.floor(from)); x < Math.min(to, column.length); x++)
+        column[x] += (Math.max(0, Math.min(to, x + 1) - Math.max(from, x)) / lanes.length) * part;
     };
     for (let i = 0; i < lane.start.length; i++) {
       if (lane.depth[i]) continue;

@@ -1,7 +1,7 @@
 // Draws rows of slices: at most about one rectangle for each pixel of a row, however many slices there are.
 import type { Drawn, Lane, Timeline } from "../data";
 import type { Layout, Placed } from "./layout";
-import { FULL, toneNumbers, toneOrder, type Palette } from "./palette";
+import { FULL, toneNumbers, toneOrder, type Palette, type Toned } from "./palette";
 import { above } from "./rows";
 import type { Span } from "./span";
 
@@ -21,27 +21,25 @@ export interface Scene {
 const NARROW = 1.5; // px: slices below are drawn together with those that share their pixel
 const LEGIBLE = 22; // px: no text in what is narrower
 const DIM = 1;
-const tones = new WeakMap<object, [even: Uint8Array, odd: Uint8Array]>(); // by lane: of each name
 
 export function rows(ctx: CanvasRenderingContext2D, scene: Scene): void {
   const { drawn, timeline, layout, cause } = scene;
   const single = cause === null ? -1 : toneOrder(drawn).indexOf(cause);
   for (const { lane, top, rows: shown } of layout.strips) {
-    let both = tones.get(lane);
-    if (!both) {
-      both = [toneNumbers(drawn, timeline, lane, false), toneNumbers(drawn, timeline, lane, true)];
-      tones.set(lane, both);
-    }
+    const both = toneNumbers(drawn, timeline, lane.kind);
     if (lane.covered.length) under(ctx, scene, lane, top, shown[0]?.height ?? 15);
-    for (const placed of shown) new Pen(ctx, scene, placed, both, steps(scene, lane, both[0], single)).row();
+    const strength = steps(scene, lane, both[0], single);
+    for (const placed of shown) new Pen(ctx, scene, placed, both, strength).row();
   }
 }
+
+let full = new Uint8Array(0); // every name at its full colour, made once: there are thousands of names
 
 /** Return how strong each name is drawn: what a search or the legend leaves out stands back. */
 function steps(scene: Scene, lane: Lane, tone: Uint8Array, single: number): Uint8Array {
   const { names } = scene;
   const choosy = single >= 0 && (lane.kind === "idle" || lane.kind === "phase");
-  if (!names && !choosy) return new Uint8Array(tone.length).fill(FULL);
+  if (!names && !choosy) return full.length < tone.length ? (full = new Uint8Array(tone.length).fill(FULL)) : full;
   return tone.map((one, name) => ((names && !names[name]) || (choosy && one !== single) ? DIM : FULL));
 }
 
@@ -65,7 +63,7 @@ class Pen {
     private ctx: CanvasRenderingContext2D,
     private scene: Scene,
     private placed: Placed,
-    private toned: [even: Uint8Array, odd: Uint8Array],
+    private toned: Toned,
     private strength: Uint8Array, // by name
   ) {
     this.stacks = placed.row.lane.kind === "idle" || placed.row.lane.kind === "phase";
@@ -191,20 +189,21 @@ function under(ctx: CanvasRenderingContext2D, scene: Scene, lane: Lane, top: num
   const name = { thread: "host", stream: "copy" }[lane.kind as string] ?? "other";
   const tone = colors.tones[toneOrder(drawn).indexOf(name)];
   const part = (timeline.end - timeline.start) / covered.length;
-  const scale = width / (span.end - span.start);
-  const wide = Math.max(1, Math.floor(part * scale));
-  let x = 0;
-  while (x < width) {
-    const from = (span.start + x / scale - timeline.start) / part;
-    const to = Math.max(from + 1e-9, (span.start + (x + wide) / scale - timeline.start) / part);
+  const perPixel = (span.end - span.start) / width / part;
+  const first = (span.start - timeline.start) / part; // where the left edge is, in parts
+  for (let x = 0; x < width; ) {
+    const from = first + x * perPixel;
+    // As far as the part goes, or a pixel of several.
+    const next = Math.min(width, Math.max(x + 1, (Math.floor(from + 1e-6) + 1 - first) / perPixel));
+    const to = first + next * perPixel;
     let most = 0;
-    for (let bin = Math.max(0, Math.floor(from)); bin < Math.min(covered.length, Math.ceil(to)); bin++)
+    for (let bin = Math.max(0, Math.floor(from + 1e-6)); bin < Math.min(covered.length, Math.ceil(to - 1e-6)); bin++)
       most = Math.max(most, covered[bin]);
     if (most) {
       ctx.fillStyle = tone.fill[Math.max(1, Math.round((most / 255) * (FULL - 2)))];
-      ctx.fillRect(left + x, top, Math.min(wide, width - x), height);
+      ctx.fillRect(left + x, top, next - x, height);
     }
-    x += wide;
+    x = next;
   }
 }
 

@@ -1,5 +1,5 @@
 // The colours of the page's theme for the canvas: each in steps from faint to full, made once.
-import type { Drawn, Lane, Timeline } from "../data";
+import type { Drawn, LaneKind, Timeline } from "../data";
 import { slugOf } from "./causes";
 
 export const FULL = 8; // steps of a colour; 0 is the faintest
@@ -95,11 +95,25 @@ export function toneOrder(drawn: Drawn): string[] {
   return [...new Set([...Object.values(drawn.causes), "busy", "other"]), ...Object.keys(NEUTRAL)];
 }
 
-/** Return the number of the tone of each slice name of a lane; `odd` for every other row or step. */
-export function toneNumbers(drawn: Drawn, timeline: Timeline, lane: Lane, odd: boolean): Uint8Array {
-  const order = toneOrder(drawn);
-  const neutral = { step: "step", thread: "host" }[lane.kind as string];
-  if (neutral) return new Uint8Array(timeline.names.length).fill(order.indexOf(odd ? `${neutral}-odd` : neutral));
-  return Uint8Array.from(timeline.names, (text) =>
-    order.indexOf(lane.kind === "stream" && /^mem(cpy|set)/i.test(text) ? "copy" : slugOf(drawn, lane.kind, text)));
+export type Toned = [even: Uint8Array, odd: Uint8Array]; // of each name of a timeline, for every other row or step
+const toned = new WeakMap<Timeline, Map<LaneKind, Toned>>(); // lanes of a kind share them: there are thousands of names
+
+/** Return the number of the tone of each slice name in a lane of this kind. */
+export function toneNumbers(drawn: Drawn, timeline: Timeline, kind: LaneKind): Toned {
+  let kinds = toned.get(timeline);
+  if (!kinds) toned.set(timeline, (kinds = new Map()));
+  let both = kinds.get(kind);
+  if (!both) kinds.set(kind, (both = numbered(drawn, timeline, kind)));
+  return both;
+}
+
+function numbered(drawn: Drawn, { names }: Timeline, kind: LaneKind): Toned {
+  const number = new Map(toneOrder(drawn).map((name, at) => [name, at]));
+  if (kind === "step" || kind === "thread") {
+    const all = (name: string): Uint8Array => new Uint8Array(names.length).fill(number.get(name)!);
+    return kind === "step" ? [all("step"), all("step-odd")] : [all("host"), all("host-odd")];
+  }
+  const every = Uint8Array.from(names, (text) =>
+    number.get(kind === "stream" && /^mem(cpy|set)/i.test(text) ? "copy" : slugOf(drawn, kind, text)) ?? number.get("other")!);
+  return [every, every];
 }

@@ -13,10 +13,10 @@ export interface Row {
 /** Return a lane as one row for each depth that it has. */
 export function rowsOf(lane: Lane): Row[] {
   let deepest = 0;
-  for (const depth of lane.depth) if (depth > deepest) deepest = depth;
+  for (let i = 0; i < lane.depth.length; i++) deepest = Math.max(deepest, lane.depth[i]);
   if (deepest === 0) return [made(lane, 0, lane.start, lane.end, lane.name)];
   const sizes = new Uint32Array(deepest + 1);
-  for (const depth of lane.depth) sizes[depth]++;
+  for (let i = 0; i < lane.depth.length; i++) sizes[lane.depth[i]]++;
   const rows = Array.from(sizes, (size, depth) =>
     ({ depth, start: new Float64Array(size), end: new Float64Array(size), name: new Uint32Array(size) }));
   const at = new Uint32Array(deepest + 1);

@@ -14,8 +14,9 @@ export function inside(span: Span, whole: Span): Span {
   return { start, end: start + length };
 }
 
-/** Return the span made longer (factor > 1) or shorter about a moment that stays where it is. */
-export function zoomed(span: Span, about: number, factor: number): Span {
+/** Return the span made longer (wanted > 1) or shorter about a moment that stays where it is. */
+export function zoomed(span: Span, about: number, wanted: number): Span {
+  const factor = Math.max(wanted, Math.min(1, SHORTEST / (span.end - span.start))); // at the limit nothing moves
   return { start: about - (about - span.start) * factor, end: about + (span.end - about) * factor };
 }
 

@@ -1,7 +1,7 @@
 // The canvas of one timeline: what it shows, drawn when that changes, and how long the drawing takes.
 import type { Drawn, Lane, Timeline } from "../data";
 import { saidOf } from "./causes";
-import { layout, ordered, RULER, type Layout, type Placed, type Rows } from "./layout";
+import { DEEP, layout, ordered, RULER, type Layout, type Placed, type Rows } from "./layout";
 import { mini, MINI } from "./minimap";
 import { marks, rulerOf, titles } from "./marks";
 import { rows } from "./paint";
@@ -20,7 +20,9 @@ export interface Band extends Span {
 }
 
 const KEPT = 600;
-const frames: number[] = []; // script time of the last frames, ms: bench/report.py reads it
+const MOST = 16e6; // px of a canvas: phones draw nothing on a larger one
+const HEADER = 56; // px at the top of the window that the page's header covers
+const frames: number[] = []; // script time of the last frames, ms: for tests
 (window as unknown as { whyidle: object }).whyidle = { frames };
 
 export const NARROW = 620; // px: no room for titles beside the lanes
@@ -91,6 +93,19 @@ export class Stage {
   showAll(all: boolean): void {
     this.all = all;
     this.resize();
+  }
+
+  /** Bring a row into sight: out of what is folded, and into the window. */
+  reveal(row: Row): void {
+    const find = (): Placed | undefined => this.placed.find((placed) => placed.row === row);
+    if (!find()) {
+      this.all ||= !this.plan.strips.some(({ lane }) => lane === row.lane);
+      if (row.depth >= DEEP) this.open.add(row.lane);
+      this.resize();
+    }
+    const { top, height } = find()!;
+    const y = this.canvas.getBoundingClientRect().top + top;
+    if (y < HEADER || y + height > innerHeight) scrollBy({ top: y - innerHeight / 2 });
   }
 
   repaint(): void {
@@ -209,7 +224,8 @@ export class Stage {
   }
 
   private get sharp(): number {
-    return this.paper ? 3 : Math.min(window.devicePixelRatio || 1, 3);
+    const wish = this.paper ? 3 : Math.min(window.devicePixelRatio || 1, 3);
+    return Math.min(wish, Math.sqrt(MOST / ((this.left + this.width) * this.plan.height)));
   }
 
   /** Return a canvas that is empty and as sharp as the screen, or paper. */

@@ -30,6 +30,7 @@ export function into(stage: Stage, picked: Picked | null): void {
 
 /** Move so that a slice is in view, no more than is needed. */
 export function bring(stage: Stage, picked: Picked): void {
+  stage.reveal(picked.row);
   const [start, end] = [picked.row.start[picked.at], picked.row.end[picked.at]];
   const span = stage.target;
   if (start >= span.start && end <= span.end) return;

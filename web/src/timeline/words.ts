@@ -19,12 +19,22 @@ function digits(value: number): string {
 /** A moment of the recording, in seconds, to a thousandth of a window of this length. */
 export function moment(ns: number, window: number): string {
   const decimals = Math.min(9, Math.max(0, Math.ceil(3 - Math.log10(Math.max(window, 1) / 1e9))));
-  return `${(ns / 1e9).toLocaleString("en-US", { maximumFractionDigits: decimals })} s`;
+  return `${formatOf(0, decimals).format(ns / 1e9)} s`;
 }
 
 /** A number with its thousands apart. */
 export function grouped(value: number, decimals: number): string {
-  return value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return formatOf(decimals, decimals).format(value);
+}
+
+const formats = new Map<number, Intl.NumberFormat>(); // to make one takes longer than all that a frame draws
+
+function formatOf(least: number, most: number): Intl.NumberFormat {
+  const key = 100 * least + most;
+  let made = formats.get(key);
+  if (!made)
+    formats.set(key, (made = new Intl.NumberFormat("en-US", { minimumFractionDigits: least, maximumFractionDigits: most })));
+  return made;
 }
 
 /** "34%", "3.4%", "<0.1%". */
