@@ -105,6 +105,16 @@ def test_several_parameters() -> None:
     assert recommend(cells, [WORKERS, compiled])[0] == {"num_workers": "4", "torch:compile": "off"}
 
 
+def test_the_next_best_goes_by_its_rate() -> None:
+    """Of the cheaper cells the fastest is named, not the one that costs nearly as much as the chosen."""
+    batch = parameter("batch_size", "8", "16")
+    rates = {("0", "8"): 40.0, ("0", "16"): 60.7, ("1", "8"): 53.9, ("1", "16"): 122.0}
+    cells = [cell(rate, num_workers=workers, batch_size=size) for (workers, size), rate in rates.items()]
+    params, why = recommend(cells, [WORKERS, batch])
+    assert params == {"num_workers": "1", "batch_size": "16"}
+    assert why.startswith("num_workers=1 batch_size=16 is the fastest; num_workers=0 batch_size=16 is 50% slower.")
+
+
 def test_nothing_to_recommend() -> None:
     assert recommend([], [WORKERS]) == (None, "Nothing to recommend: no cell gave a throughput.")
     assert recommend([Cell({"num_workers": "0"}, "failed")], [WORKERS])[0] is None

@@ -142,7 +142,7 @@ def _untold(chosen: Cell, best: Cell, fits: Sequence[Cell]) -> str:
 
 
 def _why(chosen: Cell, best: Cell, fits: Sequence[Cell], order: dict[int, _Key], tried: int) -> str:
-    """Return one sentence: what the chosen cell is beside the fastest, and why not the next cheaper one."""
+    """Return one sentence: what the chosen cell is beside the fastest, and why not the fastest of the cheaper ones."""
     text = named(chosen.params)
     if len(fits) == 1:
         return f"{text} is the only one that {'gave a throughput' if tried > 1 else 'was run'}."
@@ -158,7 +158,7 @@ def _why(chosen: Cell, best: Cell, fits: Sequence[Cell], order: dict[int, _Key],
         )
     cheaper = [cell for cell in fits if order[id(cell)] < order[id(chosen)]]
     if cheaper:
-        next_best = max(cheaper, key=lambda cell: order[id(cell)])
+        next_best = max(cheaper, key=_throughput)
         text += f"; {named(next_best.params)} is {1 - beside(next_best, chosen).likely:.0%} slower"
     elif chosen is best:
         next_best = max((cell for cell in fits if cell is not chosen), key=_throughput)
