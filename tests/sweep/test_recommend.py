@@ -122,6 +122,17 @@ def test_nothing_to_recommend() -> None:
     assert "fills its GPU's memory" in recommend(full, [WORKERS])[1]
 
 
+def test_cells_that_had_too_little_time() -> None:
+    late = [Cell({"num_workers": n}, "timed out", why="no step in --cell-time 15 s", seconds=15.2) for n in "02"]
+    assert recommend(late, [WORKERS]) == (
+        None,
+        "Nothing to recommend: no cell gave a throughput. Each cell ended with no step in --cell-time 15 s, and may "
+        "still have been importing, downloading or compiling: give them longer, --cell-time 1m for instance.",
+    )
+    some = recommend([*late, Cell({"num_workers": "4"}, "failed")], [WORKERS])[1]
+    assert "2 of 3 cells ended with no step" in some
+
+
 def test_the_only_one() -> None:
     cells = [cell(100, num_workers="0"), Cell({"num_workers": "2"}, "failed")]
     assert recommend(cells, [WORKERS])[1] == "num_workers=0 is the only one that gave a throughput."

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from whyidle.model.comparison import Interval
 from whyidle.model.trial import Cell, Params
 from whyidle.render.sweep import named
-from whyidle.render.words import percent, times
+from whyidle.render.words import percent, plural, times
 from whyidle.sweep.parameters import Parameter
 
 SAME: Final = 0.02  # of throughput: less is not worth another worker (docs/method.md: a gain below 2% ends a search)
@@ -19,6 +19,7 @@ WIDE: Final = 0.25  # of a ratio: an interval that reaches so far says nothing o
 MOST_GIVEN: Final = 0.25  # a difference beyond this is not given away, however little is known (judgement)
 FULL: Final = 0.90  # of a device's memory: beyond it an odd batch, or a fragmented allocator, fails
 LOADER: Final = 0.20  # of the step: a wait that decides how fast it is (judgement)
+LONGER: Final = 4.0  # times what a cell was given that saw no steps (judgement)
 NORMAL_95: Final = 1.96  # standard errors from the middle of a 95% interval to its ends
 
 _Key: TypeAlias = tuple[float, ...]
@@ -67,7 +68,7 @@ def recommend(
             f"Nothing to recommend: only {named(ok[0].params)} ran with its values, the others did not get theirs.",
         )
     if not fits:
-        why = "no job got the values that it was to be tried with." if measured else "no cell gave a throughput."
+        why = "no job got the values that it was to be tried with." if measured else _nothing(cells)
         why = f"every cell fills its GPU's memory to more than {percent(FULL)}." if ok else why
         return None, f"Nothing to recommend: {why}"
     order = {id(cell): cost(cell, parameters) for cell in fits}
@@ -80,6 +81,19 @@ def recommend(
         said.append(f"{named(one.params)} is faster, but fills {percent(filled(one))} of the GPU's memory.")
     said += _further(chosen, best, cells, parameters, is_over=is_over)
     return chosen.params, " ".join(said)
+
+
+def _nothing(cells: Sequence[Cell]) -> str:
+    """Return that no cell gave a throughput, and what to do where they were given too little time."""
+    late = [cell for cell in cells if cell.status == "timed out" and "--cell-time" in cell.why]
+    if not late:
+        return "no cell gave a throughput."
+    longer_min = max(round(LONGER * max(cell.seconds for cell in late) / 60), 1)
+    of = "each cell" if len(late) == len(cells) else f"{len(late)} of {plural(len(cells), 'cell')}"
+    return (
+        f"no cell gave a throughput. {of[:1].upper()}{of[1:]} ended with {late[0].why}, and may still have been "
+        f"importing, downloading or compiling: give them longer, --cell-time {longer_min}m for instance."
+    )
 
 
 def beside(cell: Cell, other: Cell) -> Beside:

@@ -25,6 +25,7 @@ from whyidle.model.picture import Picture, Timeline
 from whyidle.model.trial import Sweep
 from whyidle.render import comparison, loader, scaling, sweep
 from whyidle.render.base import Look
+from whyidle.render.html.whiskers import to_ends, whisker
 from whyidle.render.pasted import ROOM
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m\" style='x' {{ 7 * 7 }}"
@@ -302,3 +303,41 @@ def test_nothing_of_a_job_acts_where_it_is_pasted(name: str) -> None:
         assert mark not in seen
     assert sum(token.type == "table_open" for token in found) >= 1
     assert len(hostile_markdown(Look(), "n" * 10_000)[name]) <= ROOM
+
+
+def test_what_no_cell_has_settled_is_said_beside_the_answer_and_not_green() -> None:
+    loose = tuple(
+        replace(one, settled=False, steps=15, throughput=Interval(100 * (1 - share), 100.0, 100 * (1 + share)))
+        for one, share in zip(TWO.cells, (0.3, 0.63, 0.4, 0.63), strict=True)
+    )
+    page = sweep.sweep_html(replace(TWO, cells=loose), Look())
+    top = read(page).partition("\n## ")[0]
+    assert "But no cell's step time was settled: the rate of this one is known to ±63%, by 15 steps." in top
+    assert '<h1 class="tone-unknown' in page
+    assert '<h1 class="tone-good' in sweep.sweep_html(TWO, Look())
+
+
+def test_of_cells_without_any_number_there_is_no_grid() -> None:
+    late = tuple(without(one.params, "timed out", "no step in --cell-time 15 s") for one in TWO.cells)
+    why = "Nothing to recommend: no cell gave a throughput. Each cell ended with no step in --cell-time 15 s."
+    text = read(sweep.sweep_html(replace(TWO, cells=late, recommended=None, why=why), Look()))
+    assert text.startswith("# Nothing to recommend: no cell gave a throughput.\nEach cell ended with no step")
+    assert "Both settings" not in text
+    assert "whisker" not in text
+
+
+def test_a_command_is_copied_as_a_shell_takes_it() -> None:
+    page = sweep.sweep_html(replace(SWEEP, command=("python", "train.py", "--name", "a b")), Look())
+    assert '<pre class="change"><code>python train.py --name &#39;a b&#39;</code></pre>' in page
+    assert page.count('<pre class="change"') == 3
+
+
+def test_whiskers_end_within_the_drawing_unless_they_reach_far() -> None:
+    near, far = Interval(93.0, 100.0, 107.0), Interval(0.0, 50.0, 1000.0)
+    scale = to_ends([near, Interval(45.0, 50.0, 55.0)])
+    assert whisker(near, scale).high < 99
+    assert not whisker(near, scale).cut
+    scale = to_ends([near, far])
+    assert whisker(near, scale).likely == pytest.approx(100 / 1.53, abs=0.1)
+    assert whisker(far, scale).cut
+    assert to_ends([Interval(0.0, 5.0, math.inf)]).high == pytest.approx(5.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -149,7 +150,7 @@ def _table(tried: Tried) -> Section | None:
 
 def _about(tried: Tried) -> Section:
     pairs = [
-        ("command", " ".join(tried.command)),
+        ("command", shlex.join(tried.command)),
         *((head, text) for head, text in rest(tried) if head not in DRAWN),
     ]
     warnings = [text for head, text in pairs if head == "note"]

@@ -12,7 +12,7 @@ from whyidle.render.base import Look
 from whyidle.render.html.rows import BarRow, Item, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.verb_page import verb_page
-from whyidle.render.html.whiskers import Piece, from_zero, stacked, whisker
+from whyidle.render.html.whiskers import Piece, stacked, to_ends, whisker
 from whyidle.render.scaling import PARTS, kind_text, losses, remarks, scaling_json, sizes
 from whyidle.render.words import clean, percent, plural, rate, times, unit_price
 
@@ -69,7 +69,7 @@ def _sizes(scaling: Scaling) -> Section:
     """Return throughput by GPUs: a bar each, with where linear scaling would be, and the next doubling."""
     first, more = scaling.sizes[0], scaling.doubling
     each = first.throughput.likely / first.gpus
-    scale = from_zero([each * max(size.gpus for size in scaling.sizes) * 1.02, more.throughput.high, each * more.gpus])
+    scale = to_ends([*(size.throughput for size in scaling.sizes), more.throughput], each * more.gpus)
     told = [
         BarRow(
             plural(size.gpus, "GPU"),

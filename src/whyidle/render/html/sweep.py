@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from whyidle.model.trial import Cell, Sweep
 from whyidle.render.base import Look
+from whyidle.render.headline import sentences
 from whyidle.render.html.rows import BarRow, Item, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.verb_page import verb_page
-from whyidle.render.html.whiskers import from_zero, whisker
+from whyidle.render.html.whiskers import to_ends, whisker
 from whyidle.render.sweep import (
     answer,
     columns,
@@ -23,9 +25,10 @@ from whyidle.render.sweep import (
     spent,
     sweep_json,
 )
-from whyidle.render.words import clean, percent, rate, times, unit_price
+from whyidle.render.words import clean, percent, plural, rate, times, unit_price
 
 TAKE = "take this"
+LOOSE = 0.05  # of a rate, to both sides: what is known no better is not sure (judgement)
 SHADES = 8  # of a grid: --good from faint to full
 
 
@@ -46,6 +49,7 @@ def sweep_page(sweep: Sweep, look: Look) -> str:
 
 def _verdict(sweep: Sweep) -> Section:
     first, more = _split(sweep)
+    doubts = list(_doubts(sweep))
     return Section(
         "verdict",
         "",
@@ -53,7 +57,8 @@ def _verdict(sweep: Sweep) -> Section:
             "sweep_verdict",
             first=first,
             more=more,
-            tone="good" if sweep.recommended is not None else "unknown",
+            tone="unknown" if sweep.recommended is None or doubts else "good",
+            doubts=doubts,
             take=sweep.take,
             proof=sweep.proof,
             facts=list(_facts(sweep)),
@@ -61,11 +66,27 @@ def _verdict(sweep: Sweep) -> Section:
     )
 
 
+def _doubts(sweep: Sweep) -> Iterator[str]:
+    """Yield why what is to be taken is not sure, to stand beside it."""
+    best = next((cell for cell in sweep.cells if is_recommended(sweep, cell)), None)
+    if best is None or best.throughput is None:
+        return
+    if not best.settled and best.throughput.half_share > LOOSE:
+        alike = "no cell's" if not any(cell.settled for cell in sweep.cells) else "its"
+        yield (
+            f"{alike} step time was settled: the rate of this one is known to ±{half_width(best.throughput)}, by "
+            f"{plural(best.steps, 'step')}. More steps, or a longer `--cell-time`, tell."
+        )
+    elif answer(sweep).startswith("Cannot tell"):
+        yield "the steps vary too much to tell which cell is faster."
+
+
 def _split(sweep: Sweep) -> tuple[str, str]:
     """Return what to take, and why."""
     said = answer(sweep)
     if sweep.recommended is None:
-        return said, ""
+        first, *more = sentences(said)
+        return first, " ".join(more)
     if said.startswith("Cannot tell"):
         return f"Take {named(sweep.recommended)}, though nothing tells it from others.", said
     return f"Take {named(sweep.recommended)}.", clean(sweep.why)
@@ -96,8 +117,8 @@ def _cells(sweep: Sweep) -> Section | None:
     """Return a bar for each cell."""
     if not sweep.cells:
         return None
-    ends = [end for cell in sweep.cells if cell.throughput for end in (cell.throughput.likely, cell.throughput.high)]
-    scale, unit = from_zero(ends), next((cell.throughput_unit for cell in sweep.cells if cell.throughput), "steps")
+    scale = to_ends([cell.throughput for cell in sweep.cells if cell.throughput is not None])
+    unit = next((cell.throughput_unit for cell in sweep.cells if cell.throughput is not None), "")
     rows = [
         BarRow(
             named(cell.params),
@@ -123,6 +144,8 @@ def _grid(sweep: Sweep) -> Section | None:
         return None
     by_params = {(cell.params.get(down, ""), cell.params.get(across, "")): cell for cell in sweep.cells}
     known = [cell.throughput.likely for cell in sweep.cells if cell.throughput is not None]
+    if not known:
+        return None
     lines = [
         (value, [_square(sweep, by_params.get((value, other)), known) for other in values[across]])
         for value in values[down]
@@ -162,7 +185,7 @@ def _table(sweep: Sweep) -> Section | None:
 
 def _about(sweep: Sweep) -> Section:
     """Return how it was run, and what is to be known besides."""
-    pairs = [("command", " ".join(sweep.command)), ("strategy", sweep.strategy)]
+    pairs = [("command", shlex.join(sweep.command)), ("strategy", sweep.strategy)]
     pairs += [("values", reached(sweep))] if sweep.applied else []
     pairs += [("spent", spent(sweep))]
     return Section("about", "How it was run", filled("sweep_about", notes=notes(sweep), pairs=pairs))

@@ -14,6 +14,8 @@ from whyidle.render.html.scales import Scale
 from whyidle.render.palette import slug
 
 ROOM = 0.08  # of the range, that an axis has beyond what it shows
+END = 0.02  # of an axis from zero, so that the end of a whisker is seen
+FAR = 1.5  # times the largest likely value: a whisker that reaches further is cut, and the others stay legible
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,14 @@ class Whisker:
     likely: float
     high: float
     open: bool = False  # nothing tells how far it reaches
+    cut: bool = False  # it reaches beyond what is drawn
 
 
 def whisker(interval: Interval, scale: Scale) -> Whisker:
     """Return where an interval stands on an axis."""
     is_open = not (math.isfinite(interval.low) and math.isfinite(interval.high))
     low, high = (interval.likely, interval.likely) if is_open else (interval.low, interval.high)
-    return Whisker(scale.at(low), scale.at(interval.likely), scale.at(high), is_open)
+    return Whisker(scale.at(low), scale.at(interval.likely), scale.at(high), is_open, high > scale.high)
 
 
 def around(values: Iterable[float]) -> Scale:
@@ -55,6 +58,13 @@ def around(values: Iterable[float]) -> Scale:
 def from_zero(values: Iterable[float]) -> Scale:
     """Return an axis from 0 to the largest of these."""
     return Scale(0.0, max((value for value in values if math.isfinite(value)), default=0.0) or 1.0)
+
+
+def to_ends(intervals: Sequence[Interval], *others: float) -> Scale:
+    """Return an axis from 0 on which these end, but for what reaches far beyond all that is likely, and other values."""
+    most = max((one.likely for one in intervals if math.isfinite(one.likely)), default=0.0)
+    ends = [min(max(one.high, one.likely), FAR * most) for one in intervals if math.isfinite(one.high)]
+    return Scale(0.0, from_zero([most, *ends, *others]).high * (1 + END))
 
 
 def stacked(parts: Sequence[tuple[str, str, float, str]], whole: float) -> tuple[Piece, ...]:
