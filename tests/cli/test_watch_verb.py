@@ -172,6 +172,11 @@ def test_what_cannot_be_is_said(options: str, capsys: pytest.CaptureFixture[str]
     assert "hint: " in said
 
 
+def test_a_page_is_written_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "--once", "--format", "html"]) == 2
+    assert "hint: whyidle watch --report gpus.html\n" in capsys.readouterr().err
+
+
 def test_times_and_addresses_as_people_write_them() -> None:
     assert [seconds(text) for text in ("90", "90s", "15m", "2h", "0.5")] == [90, 90, 900, 7200, 0.5]
     assert address("9835") == ("127.0.0.1", 9835)

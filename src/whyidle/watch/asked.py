@@ -61,6 +61,8 @@ class Asked:
         Raises:
             WhyIdleError: for a format, an interval, a floor or times that make no sense.
         """
+        if self.format == "html":
+            raise WhyIdleError("a watch writes its page to a file, when it ends", "whyidle watch --report gpus.html")
         if self.format not in {"terminal", "json"}:
             raise WhyIdleError(f"no format is called {self.format!r}", "formats: json, terminal")
         _within("--interval", self.interval_s, LEAST_INTERVAL_S, LONGEST_INTERVAL_S)
