@@ -161,7 +161,10 @@ def doubling(scaling: Scaling) -> str:
     said = f"{more.gpus:,} GPUs would do about {rate(more.throughput.likely)} {scaling.unit}/s"
     said += "," if low == high else f" ({low}\N{EN DASH}{high}),"
     said += f" {times(more.gain.likely, 2)} of {last.gpus:,}: {more.efficiency.likely:.0%} of linear"
-    return f"{said}. A law through {'two points only' if more.sizes == 2 else f'{more.sizes} points'}."
+    if more.sizes == 2:
+        return f"{said}. By Amdahl's law through two points only."
+    laws = f"laws of scaling (Amdahl's, Gunther's, a tree's, a ring's) fitted to {more.sizes} sizes"
+    return f"{said}. Extrapolated by {laws}; the range is of those that fit, a slower network for one is not in it."
 
 
 def cost(scaling: Scaling) -> Iterator[str]:

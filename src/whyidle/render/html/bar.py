@@ -79,11 +79,11 @@ def _stacked(shown: Iterable[Bar], drawn: float = 1.0) -> Iterator[Part]:
     for bar in shown:
         width, text = bar.share / (drawn or 1.0), max(len(bar.label), len(f"{bar.percent}%"))
         room = width * WIDE >= text * LETTER + 8
-        yield Part(bar.label, bar.share, bar.percent, start, width, *_color(bar.label), room)
+        yield Part(bar.label, bar.share, bar.percent, start, width, *color_and_class(bar.label), room)
         start += width
 
 
-def _color(label: str) -> tuple[str, str]:
+def color_and_class(label: str) -> tuple[str, str]:
     """Return what gives a part its colour, which is a group of causes or a phase of a step, and its class."""
     if label in COLORS or label == "busy":
         return label, f"c-{slug(label)}"

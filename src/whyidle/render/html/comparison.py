@@ -24,7 +24,7 @@ from whyidle.render.html.figures import figure
 from whyidle.render.html.names import ends
 from whyidle.render.html.rows import Item, Jump, TableRow
 from whyidle.render.html.scales import Scale
-from whyidle.render.html.section import Section, filled
+from whyidle.render.html.section import Section, capital, filled
 from whyidle.render.html.sides import Sides, sides
 from whyidle.render.html.verb_page import verb_page
 from whyidle.render.html.whiskers import Whisker, around, whisker
@@ -38,6 +38,7 @@ TONES: Final[dict[Verdict, str]] = {
     "cannot judge": "unknown",
 }
 WEIGHTS: Final = {"blocks": "refuses a verdict", "doubts": "casts doubt", "noted": "noted"}
+LONGEST: Final = 80  # characters of a headline
 EDGE: Final = 3.0  # percent of an axis: a number that stands nearer to its end has no room
 MOST_CHANGES: Final = 30  # operators and kernels
 
@@ -93,7 +94,7 @@ def _both(found: Comparison) -> Iterator[Timeline]:
 
 
 def _verdict(found: Comparison) -> Section:
-    first, more = answer(found)
+    first, more = _headed(found)
     tone = "bad" if found.exit_code == 1 else TONES[found.verdict]
     judged = found.verdict != "cannot judge"
     return Section(
@@ -112,6 +113,15 @@ def _verdict(found: Comparison) -> Section:
             arms=list(_arms(found)),
         ),
     )
+
+
+def _headed(found: Comparison) -> tuple[str, str]:
+    """Return the headline and what stands below it: reasons for no verdict that make no headline stand there."""
+    first, more = answer(found)
+    head, colon, why = first.partition(": ")
+    if found.verdict != "cannot judge" or len(first) <= LONGEST or not colon:
+        return first, more
+    return f"{head}.", f"{capital(why)} {more}".rstrip()
 
 
 def _facts(found: Comparison) -> Iterator[Item]:

@@ -17,6 +17,7 @@ class BarRow:
     chosen: bool = False
     mark: str = ""  # a word behind the name: "take this"
     why: str = ""
+    note: str = ""  # below its name
     limit: float | None = None  # where a line stands that is this row's own, percent
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from whyidle.compare.scaling import percent_of
+from whyidle.compare.scaling import RECORD, percent_of
 from whyidle.model.scaling import Loss, Scaling
 from whyidle.render.base import Look
 from whyidle.render.html.rows import BarRow, Item, TableRow
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.verb_page import verb_page
 from whyidle.render.html.whiskers import Piece, stacked, to_ends, whisker
+from whyidle.render.palette import slug
 from whyidle.render.scaling import PARTS, kind_text, losses, remarks, scaling_json, sizes
 from whyidle.render.words import clean, percent, plural, rate, times, unit_price
 
@@ -21,6 +23,17 @@ COLORS: Final = {
     "imbalance": "waiting for peers",
     "input": "waiting for data",
     "unexplained": "other",
+}
+
+
+LITTLE: Final = 0.05  # of the GPUs' time: a smaller loss is not worth a change (judgement)
+REMEDIES: Final = {
+    "communication": (
+        "Cut communication, or let it run while something computes: gradient accumulation, larger buckets, a faster "
+        "network between nodes."
+    ),
+    "imbalance": "Give each rank the same work, so that none waits for the slowest.",
+    "input": "End the wait for data: `whyidle loader` tries the DataLoader's settings.",
 }
 
 
@@ -49,9 +62,38 @@ def _verdict(scaling: Scaling) -> Section:
             more=more,
             kind=kind_text(scaling),
             facts=list(_facts(scaling)),
+            todo=_todo(scaling),
+            commands=_commands(scaling),
             told=[pair for pair in remarks(scaling) if pair[0] in {"next", "cost"}],
         ),
     )
+
+
+def _todo(scaling: Scaling) -> str:
+    """Return what to do: about the largest loss that is known, else to record what nobody knows."""
+    last = scaling.sizes[-1]
+    loss = last.loss
+    if loss is None or loss.total < LITTLE:
+        return "Nothing: more GPUs are used as well as fewer are."
+    known = {part: getattr(loss, part) or 0.0 for part in REMEDIES}
+    part = max(known, key=lambda one: known[one])
+    if known[part] >= LITTLE and known[part] >= loss.unexplained / 2:
+        return f"{REMEDIES[part]} It takes {percent(known[part])} of the GPUs' time on {last.gpus:,}."
+    if scaling.not_recorded and scaling.how_to_record == RECORD:
+        return f"Find out what is lost to what: {RECORD}."
+    return "Compare the largest size with the smallest: smaller kernels, lower clocks or the host take what is lost."
+
+
+def _commands(scaling: Scaling) -> list[tuple[str, str]]:
+    """Return what to run next, each with what it tells; what was given in numbers alone has no recordings."""
+    first, last = scaling.sizes[0], scaling.sizes[-1]
+    told = []
+    if last.paths:
+        told.append((f"why {plural(last.gpus, 'GPU')} idle", shlex.join(["whyidle", "diagnose", *last.paths])))
+    if len(first.paths) == len(last.paths) == 1:
+        words = ["whyidle", "compare", first.paths[0], last.paths[0]]
+        told.append((f"{first.gpus:,} beside {last.gpus:,}", shlex.join(words)))
+    return told
 
 
 def _facts(scaling: Scaling) -> Iterator[Item]:
@@ -104,17 +146,17 @@ def _losses(scaling: Scaling) -> Section | None:
         if size.loss is not None
     ]
     rows = [TableRow(row) for row in told[1:]]
-    named = {name: COLORS[part].replace(" ", "-") for part, name in PARTS.items()}
+    named = {name: slug(COLORS[part]) for part, name in PARTS.items()}
     html = filled("scaling_losses", bars=bars, head=told[0], rows=rows, colors=named)
     return Section("losses", "What is lost to what", html)
 
 
 def _pieces(efficiency: float, loss: Loss) -> tuple[Piece, ...]:
-    parts = [("used as on the smallest", "busy", efficiency, f"used as on the smallest: {percent(efficiency)}")]
+    parts = [("used as on the smallest", "c-busy", efficiency, f"used as on the smallest: {percent(efficiency)}")]
     for part, name in PARTS.items():
         share = getattr(loss, part)
         if share is not None and share > 0:
-            parts.append((name, COLORS[part], share, f"{name}: {percent(share)}"))
+            parts.append((name, f"c-{slug(COLORS[part])}", share, f"{name}: {percent(share)}"))
     return stacked(parts, sum(part[2] for part in parts))
 
 

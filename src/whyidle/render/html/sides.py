@@ -10,9 +10,8 @@ from whyidle.model.comparison import Comparison
 from whyidle.model.finding import Summary
 from whyidle.render.comparison import groups_of, phases_of
 from whyidle.render.headline import filling_step, time_per_step
+from whyidle.render.html.bar import color_and_class
 from whyidle.render.html.whiskers import Piece, stacked
-from whyidle.render.palette import COLORS, slug
-from whyidle.render.phases import color_of, phase_of
 from whyidle.render.words import duration, percent
 
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
@@ -96,7 +95,7 @@ def _length(summary: Summary, time: float | None) -> str:
 
 
 def _color(label: str) -> str:
-    return label if label in COLORS or label == "busy" else color_of(phase_of(label))
+    return color_and_class(label)[1]
 
 
 def _said(label: str, shares: Mapping[str, float], time: float | None) -> str:
@@ -115,7 +114,7 @@ def _line(
     change = ""
     if all(both) and times[0] is not None and times[1] is not None:
         change = _signed(both[1].get(label, 0.0) * times[1] - both[0].get(label, 0.0) * times[0])
-    return Line(label, slug(_color(label)), cells[0], cells[1], change)
+    return Line(label, _color(label), cells[0], cells[1], change)
 
 
 def _signed(seconds: float) -> str:

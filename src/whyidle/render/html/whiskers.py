@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from whyidle.model.comparison import Interval
 from whyidle.render.html.scales import Scale
-from whyidle.render.palette import slug
 
 ROOM = 0.08  # of the range, that an axis has beyond what it shows
 END = 0.02  # of an axis from zero, so that the end of a whisker is seen
@@ -23,7 +22,7 @@ class Piece:
     """A part of a stacked bar."""
 
     label: str
-    color: str  # slug of it in the palette: the class is "c-" and this
+    color: str  # class that gives it its colour
     start: float  # percent of the width
     width: float
     said: str = ""  # what a pointer over it tells
@@ -61,17 +60,17 @@ def from_zero(values: Iterable[float]) -> Scale:
 
 
 def to_ends(intervals: Sequence[Interval], *others: float) -> Scale:
-    """Return an axis from 0 on which these end, but for what reaches far beyond all that is likely, and other values."""
+    """Return an axis from 0 on which all of these end, but for what reaches far beyond all that is likely."""
     most = max((one.likely for one in intervals if math.isfinite(one.likely)), default=0.0)
     ends = [min(max(one.high, one.likely), FAR * most) for one in intervals if math.isfinite(one.high)]
     return Scale(0.0, from_zero([most, *ends, *others]).high * (1 + END))
 
 
 def stacked(parts: Sequence[tuple[str, str, float, str]], whole: float) -> tuple[Piece, ...]:
-    """Return parts, each (label, its colour, size, what is said), one behind the other on a width of `whole`."""
+    """Return parts, each (label, class of its colour, size, what is said), in a row on a width of `whole`."""
     pieces, start = [], 0.0
     for label, color, size, said in parts:
         width = max(size, 0.0) / whole * 100 if whole > 0 else 0.0
-        pieces.append(Piece(label, slug(color), round(start, 3), round(width, 3), said))
+        pieces.append(Piece(label, color, round(start, 3), round(width, 3), said))
         start += width
     return tuple(pieces)
