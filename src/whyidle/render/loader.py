@@ -17,7 +17,7 @@ from whyidle.render.pasted import fitted, listed, table, told, written
 from whyidle.render.words import ascii_only, change, clean, duration, percent, plural, rate, shorten, size
 
 LABEL = 10  # columns, of what stands before a line
-HEAD: Final = ("workers", "prefetch", "batches/s", "start", "a batch", "CPUs", "memory", "step")
+HEAD: Final = ("workers", "prefetch", "batches/s", "start", "to make one", "CPUs", "memory", "expected step")
 READ = 4096  # bytes in a pass: less is no reading of data
 
 

@@ -22,6 +22,7 @@ from whyidle.model.comparison import Arm, Comparison, Confounder, Interval, Lear
 from whyidle.model.finding import Finding, Location, RunInfo, Summary
 from whyidle.model.loader_trial import SeenLoader
 from whyidle.model.picture import Picture, Timeline
+from whyidle.model.scaling import Scaling
 from whyidle.model.trial import Sweep
 from whyidle.render import comparison, loader, scaling, sweep
 from whyidle.render.base import Look
@@ -341,3 +342,56 @@ def test_whiskers_end_within_the_drawing_unless_they_reach_far() -> None:
     assert whisker(near, scale).likely == pytest.approx(100 / 1.53, abs=0.1)
     assert whisker(far, scale).cut
     assert to_ends([Interval(0.0, 5.0, math.inf)]).high == pytest.approx(5.1)
+
+
+def test_a_loader_tried_beside_other_programs_is_in_doubt() -> None:
+    found = tried(TRIALS["helps"])
+    assert '<h1 class="tone-good' in loader.loader_html(found, Look())
+    doubt = "But other programs used the CPUs meanwhile: try again when they are free."
+    crowded = replace(found, advice=replace(found.advice, message=f"{found.advice.message} {doubt}"))
+    page = loader.loader_html(crowded, Look())
+    assert '<h1 class="tone-plain' in page
+    assert f"<li>{doubt}</li>" in page
+
+
+def test_a_loader_without_workers_adds_to_the_step_however_fast_it_is() -> None:
+    """Above the line it waits all the same; with workers no row says so."""
+    text = read(loader.loader_html(tried(TRIALS["helps"]), Look()))
+    assert "0 workers now within the step, to which this adds" in text
+    assert text.count("to which this adds") == 1
+    assert "As it is now, a step was measured to take 125 ms." in text
+
+
+def test_reasons_for_no_verdict_are_no_headline() -> None:
+    why = (
+        "they ran on different GPUs (A100; H100); the model differs; the batch size differs (32; 64), and nothing more"
+    )
+    said = f"Cannot judge: {why}. --force compares them all the same."
+    page = comparison.comparison_html(replace(COMPARISONS["cannot judge"], message=said), Look())
+    assert '<h1 class="tone-unknown">Cannot judge.</h1>' in page
+    assert read(page).startswith(f"# Cannot judge.\nT{why[1:]}. --force compares them all the same.")
+
+
+def test_phases_of_watched_jobs_have_shades_of_their_own() -> None:
+    shares = {"forward": 0.3, "backward": 0.4, "optimizer": 0.1, "data": 0.2}
+    arm = replace(BEFORE, summary=replace(AFTER.summary, gpu_idle_share=None, idle_by_cause={}, host_shares=shares))
+    page = comparison.comparison_html(replace(IMPROVED, before=arm, after=arm), Look())
+    for kind in ("c-busy w-forward", "c-busy w-backward", "c-busy w-optimizer", "c-waiting-for-data"):
+        assert page.count(f'class="piece {kind}"') == 2
+        assert page.count(f'class="chip {kind}"') == 1
+
+
+def test_scaling_says_what_to_do() -> None:
+    def top(found: Scaling) -> str:
+        return scaling.scaling_html(found, Look()).partition("<nav")[2].partition('id="sizes"')[0]
+
+    found = traced()
+    recorded = replace(found, sizes=tuple(replace(one, paths=(f"runs/{one.gpus} GPUs",)) for one in found.sizes))
+    assert "Cut communication" in top(recorded)
+    assert "It takes 21% of the GPUs&#39; time on 8." in top(recorded)
+    assert "<code>whyidle diagnose &#39;runs/8 GPUs&#39;</code>" in top(recorded)
+    assert "<code>whyidle compare &#39;runs/1 GPUs&#39; &#39;runs/8 GPUs&#39;</code>" in top(recorded)
+    assert "Find out what is lost to what: record each size with <code>whyidle run" in top(
+        scaling_of({1: 1000, 4: 2400})
+    )
+    assert "Nothing: more GPUs are used as well as fewer are." in top(scaling_of({1: 1000, 4: 3990}))

@@ -17,6 +17,7 @@ from whyidle.render.loader import HEAD, loader_json, rest, rows, settings, subje
 from whyidle.render.words import change, clean, duration, plural, rate, times
 
 DRAWN: Final = ("storage",)  # has a section of its own
+WITHIN: Final = "within the step, to which this adds"
 SAME: Final = 0.01  # of a step: a gain that is none
 
 
@@ -28,6 +29,8 @@ def loader_page(tried: Tried, look: Look) -> str:
 
 def _verdict(tried: Tried) -> Section:
     first, _, more = clean(tried.advice.message).partition(". ")
+    doubt = more.removeprefix("But ") if more.startswith("But ") else ""
+    good = tried.advice.settings and tried.advice.step_then_s and not doubt
     told = list(settings(tried))
     arguments = ", ".join(f"{one.name}={one.then}" for one in tried.advice.settings)
     return Section(
@@ -36,12 +39,13 @@ def _verdict(tried: Tried) -> Section:
         filled(
             "loader_verdict",
             first=first.rstrip(".") + ".",
-            more=more,
+            more="" if doubt else more,
+            doubts=[doubt] if doubt else [],
             subject=subject(tried),
             take=f"DataLoader(..., {arguments})" if arguments else "",
             facts=list(_facts(tried)),
             told=told,
-            tone="good" if tried.advice.settings and tried.advice.step_then_s else "plain",
+            tone="good" if good else "plain",
         ),
     )
 
@@ -76,12 +80,17 @@ def _paces(tried: Tried) -> Section | None:
             one.mark.startswith("advised"),
             one.mark if one.point.batches_per_s is not None else one.point.status,
             one.point.why,
+            WITHIN if needed and not one.point.workers and one.point.batches_per_s is not None else "",
         )
         for one in rows(tried)
     ]
+    within = any(row.note for row in told)
     line = None if needed is None else scale.at(needed)
     return Section(
-        "workers", "By workers", filled("loader_workers", rows=told, line=line, needed=needed), short="Workers"
+        "workers",
+        "By workers",
+        filled("loader_workers", rows=told, line=line, needed=needed, within=within),
+        short="Workers",
     )
 
 
@@ -145,7 +154,11 @@ def _table(tried: Tried) -> Section | None:
         )
         for one in rows(tried)
     ]
-    return None if not told else Section("numbers", "Numbers", filled("loader_table", head=HEAD, rows=told))
+    if not told:
+        return None
+    expected = tried.advice.step_now_s if tried.advice.expected else None
+    html = filled("loader_table", head=HEAD, rows=told, now="" if expected is None else duration(expected))
+    return Section("numbers", "Numbers", html)
 
 
 def _about(tried: Tried) -> Section:
