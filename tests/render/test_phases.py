@@ -74,7 +74,7 @@ def test_a_phase_has_one_color_and_one_name_in_bars_of_pages_and_on_the_timeline
     arm = Arm(("a",), RunInfo(), summary, 5, 1, "ProfilerStep", 0.1, 0.1)
     both = sides(Comparison("improved", "", arm, arm))
     assert both is not None
-    compared = {piece.label: f"c-{piece.color}" for piece in both.before}
+    compared = {piece.label: piece.color.split()[0] for piece in both.before}
     told = json.loads(packed(Picture()))
     drawn = json.loads(zlib.decompress(base64.b64decode(told["bytes"]))[told["head"] :])["phases"]
     timeline = {label: f"c-{color}" for color, label in drawn.values()}

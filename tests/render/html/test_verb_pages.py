@@ -395,3 +395,21 @@ def test_scaling_says_what_to_do() -> None:
         scaling_of({1: 1000, 4: 2400})
     )
     assert "Nothing: more GPUs are used as well as fewer are." in top(scaling_of({1: 1000, 4: 3990}))
+
+
+def test_commands_within_sentences_are_code() -> None:
+    ranks = Confounder(
+        "ranks", "1", "8", "doubts", "they had 1 and 8 ranks (`whyidle scaling` compares numbers of GPUs)."
+    )
+    learning = replace(IMPROVED.learning or Learning("no losses", ""), message="`whyidle run --losses` records them.")
+    made = (
+        comparison.comparison_html(
+            replace(IMPROVED, confounders=(ranks,), learning=learning, warnings=("`a`",)), Look()
+        ),
+        scaling.scaling_html(traced(), Look()),
+        sweep.sweep_html(replace(SWEEP, warnings=("see `whyidle compare`",)), Look()),
+    )
+    for page in made:
+        shown = page.partition("<main")[2].partition("<script")[0]
+        assert "<code>" in shown
+        assert "`" not in shown
