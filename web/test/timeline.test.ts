@@ -118,7 +118,7 @@ function scene(of: Timeline, start: number, end: number, width = 500): Scene {
   } as unknown as Scene;
 }
 
-const DRAWN = { causes: { data_wait: "waiting-for-data" }, meanings: { "waiting-for-data": "no batch yet" } } as unknown as Drawn;
+const DRAWN = { causes: { data_wait: "waiting-for-data" }, meanings: { "waiting-for-data": "no batch yet" }, phases: { loss: ["forward", "the loss"] } } as unknown as Drawn;
 
 test("what times with a plus count from stands at the ruler, and no tick under it", () => {
   const { ctx, texts } = drawing();
@@ -149,6 +149,7 @@ test("a name from a file is no property of a table", () => {
   }
   assert.equal(saidOf(DRAWN, "idle", "data_wait"), "waiting for data");
   assert.equal(meaningOf(DRAWN, "data_wait"), "no batch yet");
+  assert.deepEqual([saidOf(DRAWN, "phase", "loss"), slugOf(DRAWN, "phase", "loss")], ["the loss", "forward"]);
 });
 
 test("steps of the same number stand at the same place", () => {
