@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from whyidle.cli._destination import check_folder
 from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.launch.looks import Looks
@@ -105,6 +106,7 @@ def run(
     """
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
+    check_folder(output)
     _check(report, format, trace_steps, trace_after, trace_ranks, interval, no_verdict)
     syncs = 0 if no_syncs else 3
     looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, syncs, workers, losses, parse(set or ()))
