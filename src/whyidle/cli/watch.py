@@ -134,17 +134,22 @@ def watch(
     asked.check()
     look = look_of(sys.stdout, asked.color, everything=False)
     if pid is None:
-        try:
-            return _watched(asked, look, report, force=force)
-        except BrokenPipeError:  # typer would make 1 of it, which says that there was an alarm
-            abandon(sys.stdout)
-            raise typer.Exit(PIPE_CLOSED) from None
+        return _watched(asked, look, report, force=force)
     if report is not None:
         raise WhyIdleError("--report is of a watch of GPUs", f"whyidle watch --pid {pid} --json > verdict.json")
     return int(importlib.import_module("whyidle.cli._attaching").attach(pid, for_, asked, look, stacks=not no_stacks))
 
 
 def _watched(asked: Asked, look: Look, report: Path | None, *, force: bool) -> int:
+    """Watch until there is no more to show, or nobody to show it to; return the exit code."""
+    try:
+        return _reported(asked, look, report, force=force)
+    except BrokenPipeError:  # typer would make 1 of it, which says that there was an alarm
+        abandon(sys.stdout)
+        raise typer.Exit(PIPE_CLOSED) from None
+
+
+def _reported(asked: Asked, look: Look, report: Path | None, *, force: bool) -> int:
     """Watch, and write what was seen where that is wanted; return the exit code."""
     loop = importlib.import_module("whyidle.watch.loop")
     if report is None:
