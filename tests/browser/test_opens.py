@@ -40,8 +40,18 @@ def test_the_theme_is_the_systems_until_a_reader_chooses(open_page: OpenPage) ->
     assert brightness(dark.evaluate(ground)) < 0.2
     dark.click("#theme")
     assert brightness(dark.evaluate(ground)) > 0.8
+    dark.reload()
+    assert brightness(dark.evaluate(ground)) > 0.8, "the browser remembers"
     dark.click("#theme")
     assert brightness(dark.evaluate(ground)) < 0.2
+
+
+def test_a_browser_that_keeps_nothing_shows_either_theme(open_page: OpenPage) -> None:
+    page = open_page(made("demo").html)
+    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('refused'); } })")
+    page.reload()
+    page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -53,7 +63,10 @@ def test_without_scripts_it_reads_the_same(open_page: OpenPage, name: str) -> No
         assert finding["rule"] in text
 
 
-@pytest.mark.parametrize("anchor", ["%", "%E0%A4%A", "t=0:1-1e999", "t=9:1-2", f"t=0:-{'9' * 400}-{'9' * 400}", "<b>"])
+@pytest.mark.parametrize(
+    "anchor",
+    ["%", "%E0%A4%A", "t=0:1-1e999", f"t=0:1-2;m=0-{'9' * 400}", "t=9:1-2", f"t=0:-{'9' * 400}-{'9' * 400}", "<b>"],
+)
 def test_any_address_opens_it(open_page: OpenPage, anchor: str) -> None:
     page = open_page(made("demo").html, anchor=anchor)
     page.get_by_text(" shown").wait_for()

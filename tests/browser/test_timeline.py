@@ -52,7 +52,7 @@ def place(page: Page) -> tuple[int, int, int]:
     while before != (now := page.evaluate("location.hash")):
         before = now
         page.wait_for_timeout(400)
-    found = re.fullmatch(r"#t=(\d+):(-?\d+)-(-?\d+)", before)
+    found = re.fullmatch(r"#t=(\d+):(-?\d+)-(-?\d+)(?:;m=-?\d+-\d+)?", before)
     assert found, before
     return int(found[1]), int(found[2]), int(found[3])
 

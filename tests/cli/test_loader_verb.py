@@ -98,5 +98,5 @@ def test_command_lines_that_are_wrong(capsys: pytest.CaptureFixture[str]) -> Non
     assert "--seconds is 0.1 to 3600" in refused("--seconds", "0", "train.py", capsys=capsys)
     assert "--no-train" in refused("--steps", "0", "train.py", capsys=capsys)
     assert "--loader 0" in refused("--loader", "-1", "train.py", capsys=capsys)
-    assert "formats: json, terminal" in refused("--format", "yaml", "train.py", capsys=capsys)
+    assert "formats: html, json, markdown, terminal" in refused("--format", "yaml", "train.py", capsys=capsys)
     assert "command not found" in refused("--", "no-such-program", capsys=capsys)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from whyidle.cli._destination import SUFFIXES, format_of
+from whyidle.errors import WhyIdleError
 from whyidle.render import renderers
 
 
@@ -19,6 +20,7 @@ from whyidle.render import renderers
         ("REPORT.HTML", None, "html"),
         ("report.md", None, "markdown"),
         ("report.txt", None, "terminal"),
+        ("job.log", None, "terminal"),
         ("report", None, "terminal"),
         ("report.html", "json", "json"),  # what was asked for counts
         ("html", None, "terminal"),
@@ -28,8 +30,12 @@ def test_a_file_says_its_format_by_its_name(file: str | None, asked: str | None,
     assert format_of(None if file is None else Path(file), asked) == chosen
 
 
-def test_a_verb_that_does_not_write_a_format_writes_text() -> None:
-    assert format_of(Path("report.sarif"), among={"json", "html"}) == "terminal"
+@pytest.mark.parametrize("name", ["report.sarif", "report.pdf", "report.v2"])
+def test_a_name_of_a_format_that_a_verb_does_not_write_is_refused(name: str) -> None:
+    with pytest.raises(WhyIdleError) as told:
+        format_of(Path(name), among={"json", "html", "terminal"})
+    assert told.value.hint == "a name that ends in .json, .html, .htm or .txt; --format FORMAT writes to any"
+    assert format_of(Path(name), "json", among={"json", "html"}) == "json"
     assert format_of(Path("report.html"), among={"json", "html"}) == "html"
 
 

@@ -8,7 +8,7 @@ import { idleShare, legend } from "../src/timeline/about";
 import { leftOut } from "../src/timeline/leftOut";
 import { alike, countAlike, numberOf, stepAt, stepsOf, timeAt } from "../src/timeline/align";
 import { meaningOf, saidOf, slugOf } from "../src/timeline/causes";
-import { placeIn } from "../src/timeline/hash";
+import { hashOf, placeIn } from "../src/timeline/hash";
 import { layout, ordered } from "../src/timeline/layout";
 import { rulerOf } from "../src/timeline/marks";
 import { rows, type Scene } from "../src/timeline/paint";
@@ -118,7 +118,7 @@ function scene(of: Timeline, start: number, end: number, width = 500): Scene {
   } as unknown as Scene;
 }
 
-const DRAWN = { causes: { data_wait: "waiting-for-data" }, meanings: { "waiting-for-data": "no batch yet" } } as unknown as Drawn;
+const DRAWN = { causes: { data_wait: "waiting-for-data" }, meanings: { "waiting-for-data": "no batch yet" }, phases: { loss: ["forward", "the loss"] } } as unknown as Drawn;
 
 test("what times with a plus count from stands at the ruler, and no tick under it", () => {
   const { ctx, texts } = drawing();
@@ -149,6 +149,7 @@ test("a name from a file is no property of a table", () => {
   }
   assert.equal(saidOf(DRAWN, "idle", "data_wait"), "waiting for data");
   assert.equal(meaningOf(DRAWN, "data_wait"), "no batch yet");
+  assert.deepEqual([saidOf(DRAWN, "phase", "loss"), slugOf(DRAWN, "phase", "loss")], ["the loss", "forward"]);
 });
 
 test("steps of the same number stand at the same place", () => {
@@ -246,7 +247,11 @@ test("lanes stand in their order, and what is deep or many is folded", () => {
 });
 
 test("a place in the address is read, and nothing else", () => {
-  assert.deepEqual(placeIn("#t=2:100-200"), { timeline: 2, start: 100, end: 200 });
+  assert.deepEqual(placeIn("#t=2:100-200"), { timeline: 2, start: 100, end: 200, mark: null });
+  assert.deepEqual(placeIn("#t=2:100-200;m=-5-150"), { timeline: 2, start: 100, end: 200, mark: { start: -5, end: 150 } });
+  assert.equal(hashOf({ timeline: 2, start: 99.6, end: 200, mark: { start: -5, end: 150.2 } }), "#t=2:100-200;m=-5-150");
+  assert.equal(hashOf(placeIn("#t=0:1-9")!), "#t=0:1-9");
   const far = "9".repeat(400);
-  for (const hash of ["", "#timeline", "#t=1:5-5", "#t=1:9-5", "#t=x:1-2", `#t=0:-${far}-${far}`, "#t=0:1-1e400"]) assert.equal(placeIn(hash), null);
+  for (const hash of ["", "#timeline", "#t=1:5-5", "#t=1:9-5", "#t=x:1-2", `#t=0:-${far}-${far}`, "#t=0:1-1e400", "#t=0:1-2;m=", "#t=0:1-2;m=1", "#t=0:1-2;x=1-2"]) assert.equal(placeIn(hash), null);
+  for (const mark of ["9-5", `0-${far}`, `-${far}-0`]) assert.equal(placeIn(`#t=0:1-2;m=${mark}`)!.mark, null);
 });

@@ -38,10 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if code == INTERRUPTED and not runs:  # typer makes this of it; there it is the job's own
             raise KeyboardInterrupt
     except WhyIdleError as error:
-        clean = importlib.import_module("whyidle.render.words").clean
+        told = importlib.import_module("whyidle.render.words").told
         for head, text in (("whyidle: ", error.message), ("hint: ", error.hint)):
             if text:
-                sys.stderr.write(head + "\n".join(map(clean, text.splitlines())) + "\n")
+                sys.stderr.write(head + "\n".join(map(told, text.splitlines())) + "\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("stopped.\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from whyidle.render.base import Colors, Look
 SUFFIXES: Final = {
     ".json": "json", ".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit",
 }  # fmt: skip
+PLAIN: Final = frozenset({"", ".txt", ".text", ".log", ".out"})  # suffixes of files of what a terminal shows
+TO: Final = "--report report.html"  # of verbs whose -o is a folder
 
 _DRAWN_WITH = "█▏·\N{EN DASH}→…µ"
 
@@ -54,12 +56,38 @@ def format_of(path: Path | None, asked: str | None = None, among: Container[str]
     Args:
         path: the file; None is standard output.
         asked: what --format says; whether there is such a format is not looked at.
-        among: formats that the verb writes; a suffix that says another is as good as none. None: all of `SUFFIXES`.
+        among: formats that the verb writes; None: all of `SUFFIXES`.
+
+    Raises:
+        WhyIdleError: the suffix is that of no format which the verb writes.
     """
     if asked is not None:
         return asked
-    said = SUFFIXES.get("" if path is None else path.suffix.lower(), "terminal")
-    return said if among is None or said in among else "terminal"
+    if path is None or (suffix := path.suffix.lower()) in PLAIN or holds(path.is_dir):  # which `destination` refuses
+        return "terminal"
+    known = [one for one, said in SUFFIXES.items() if among is None or said in among]
+    if suffix not in known:
+        hint = f"a name that ends in {', '.join(known)} or .txt; --format FORMAT writes to any"
+        raise WhyIdleError(f"{path}: no format of a report here is called {suffix}", hint)
+    return SUFFIXES[suffix]
+
+
+def holds(claim: Callable[[], bool]) -> bool:
+    """Return what a path says of itself, `path.is_dir`; False of a name that no file system takes."""
+    try:
+        return claim()
+    except (OSError, ValueError):
+        return False
+
+
+def check_folder(path: Path | None) -> None:
+    """Refuse for the folder of the evidence a name that is that of a report.
+
+    Raises:
+        WhyIdleError: it is one, and no such folder is there.
+    """
+    if path is not None and path.suffix.lower() in SUFFIXES and not holds(path.is_dir):
+        raise WhyIdleError(f"-o is the folder of the evidence, and {path} is called like a report", f"--report {path}")
 
 
 def abandon(stream: TextIO) -> None:
@@ -75,6 +103,7 @@ def destination(
     color: bool = True,
     everything: bool = False,
     option: str = "--force",
+    example: str = "-o report.html",
 ) -> Iterator[Destination]:
     """Open where the report goes before the work begins, so that a bad path fails early.
 
@@ -84,6 +113,7 @@ def destination(
         color: False for no color even on a terminal.
         everything: passed on to the look.
         option: what the verb calls `force`.
+        example: how the verb is told of a file.
 
     Raises:
         WhyIdleError: when the file is there already or cannot be created.
@@ -91,9 +121,10 @@ def destination(
     if path is None:
         yield Destination(sys.stdout, "standard output", look_of(sys.stdout, color, everything))
         return
-    existed = path.exists()
-    if path.is_dir():
-        raise WhyIdleError(f"{path} is a folder; the report is a file", f"-o {path / 'report.txt'}")
+    existed = os.path.lexists(path)
+    if holds(path.is_dir):
+        flag, _, name = example.partition(" ")
+        raise WhyIdleError(f"{path} is a folder; the report is a file", f"{flag} {path / name}")
     try:
         # "a" shows whether an old file can be written without emptying it: it goes only when the new report is there.
         stream = path.open("a" if force else "x", encoding="utf-8", newline="\n")

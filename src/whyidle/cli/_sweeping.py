@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ import typer
 
 from whyidle import cost
 from whyidle.cli import INTERRUPTED
-from whyidle.cli._destination import destination, format_of
+from whyidle.cli._destination import TO, check_folder, destination, format_of, holds
 from whyidle.cli._numbers import priced
 from whyidle.cli._stopping import stoppable
 from whyidle.cli._sweep_progress import Progress
@@ -67,7 +68,7 @@ def sweep(asked: Asked) -> int:
     if asked.gpus and not names:
         sys.stderr.write("warning: no GPU was seen here: --gpus only runs that many cells at a time\n")
     prepared = None if plan is None else _prepared(plan, names)
-    if asked.dry_run and prepared is not None and not (asked.output and asked.output.exists()):
+    if asked.dry_run and prepared is not None and not (asked.output and os.path.lexists(asked.output)):
         return _list(prepared, [], asked)
     name = "" if prepared is None else prepared.name
     path = asked.resume or asked.output or new(name, datetime.now(UTC).astimezone())
@@ -94,14 +95,16 @@ def _check(asked: Asked) -> None:
     """Refuse options that do not go together, or have no meaning."""
     if asked.show.format is not None and asked.show.format not in FORMATS:
         raise WhyIdleError(f"no format is called {asked.show.format!r}", f"formats: {', '.join(sorted(FORMATS))}")
-    if asked.dry_run and _format(asked.show) not in LISTED:
+    chosen = _format(asked.show)
+    check_folder(asked.output)
+    if asked.dry_run and chosen not in LISTED:
         raise WhyIdleError("--dry-run lists cells for a terminal or as JSON", "--format json")
     if asked.resume is not None and (asked.command or asked.parameters or asked.output):
         raise WhyIdleError(
             "--resume takes the command and its parameters from the folder",
             f"whyidle sweep --resume {asked.resume}; or -o {asked.resume} with the whole command",
         )
-    if asked.resume is not None and not asked.resume.is_dir():
+    if asked.resume is not None and not holds(asked.resume.is_dir):
         raise WhyIdleError(f"no such folder: {asked.resume}", "--resume is given the folder of a sweep")
     cost.check(usd_per_gpu_hour=asked.price)
 
@@ -224,7 +227,7 @@ def _list(prepared: _Prepared, done: Sequence[Trial], asked: Asked) -> int:
     listed = [{"params": dict(params), "command": command} for params, command in zip(left, commands, strict=False)]
     told = {"schema_version": SCHEMA_VERSION, "cells": listed, "most_jobs": jobs, "most_usd": most}
     text = dumps(told) if _format(asked.show) == "json" else "\n".join(map(clean, lines)) + "\n"
-    with destination(asked.show.report, force=asked.show.force) as out:
+    with destination(asked.show.report, force=asked.show.force, example=TO) as out:
         out.write(text)
     return 0
 
@@ -252,7 +255,7 @@ def _run(prepared: _Prepared, folder: SweepFolder, done: list[Trial], asked: Ask
         trials=done, looks=prepared.looks,
     )  # fmt: skip
     chosen = _format(show)
-    with nullcontext() if show.report is None else destination(show.report, force=show.force) as file:
+    with nullcontext() if show.report is None else destination(show.report, force=show.force, example=TO) as file:
         try:
             jobs = _most(prepared, done)[0]
             most = prepared.plan.budget.max_cells

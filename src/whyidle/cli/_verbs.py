@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 import whyidle.cli as package
+from whyidle.cli._destination import holds
 from whyidle.errors import WhyIdleError
 
 # Typer now carries its own copy of click, before it used click's: what both raise at a wrong command line
@@ -68,6 +69,13 @@ def application(names: Iterable[str] | None = None) -> typer.Typer:
 
 class _Verb(TyperCommand):
     """A verb whose help names what is given as its page does, and not by types of Python."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take a format in capital letters, too."""
+        rest = super().parse_args(ctx, args)
+        if isinstance(asked := ctx.params.get("format"), str):
+            ctx.params["format"] = asked.lower()
+        return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options."""
@@ -127,11 +135,7 @@ def _usage(message: str, verb: str) -> WhyIdleError:
 
 def _check_path(first: str, known: Sequence[str]) -> None:
     """Refuse a first argument that is neither a verb nor a path that is there."""
-    try:
-        there = Path(first).exists()
-    except (OSError, ValueError):  # a name that no file system takes
-        there = False
-    if there:
+    if holds(Path(first).exists):
         return
     if "://" in first:
         importlib.import_module("whyidle.fetch").source_of(first)

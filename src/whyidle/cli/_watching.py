@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from whyidle import cost
-from whyidle.cli._destination import SUFFIXES, Destination, destination, format_of, look_of
+from whyidle.cli._destination import SUFFIXES, TO, Destination, destination, format_of, look_of
 from whyidle.cli._stopping import stoppable
 from whyidle.cli.run import Asked, Show
 from whyidle.errors import WhyIdleError
@@ -27,7 +27,7 @@ from whyidle.launch.seen import nothing
 from whyidle.launch.watched import Watched, run_bare, run_watched
 from whyidle.model.finding import Report
 from whyidle.render import renderer
-from whyidle.render.words import clean, plural
+from whyidle.render.words import plural, told
 
 
 def watch(asked: Asked, mask: Mask) -> int:
@@ -66,8 +66,9 @@ def _report(show: Show) -> AbstractContextManager[Destination | None]:
     """Return where --report goes, after a look at what else the job would run for in vain."""
     if show.format not in {None, *SUFFIXES.values()}:  # those are there; the job need not wait for what they import
         renderer(str(show.format))
+    format_of(show.report, show.format)
     cost.check(usd_per_gpu_hour=show.judging["price"], gpus=show.judging["gpus"], hours=show.judging["hours"])
-    return nullcontext() if show.report is None else destination(show.report, force=show.force)
+    return nullcontext() if show.report is None else destination(show.report, force=show.force, example=TO)
 
 
 def _run(program: Program, asked: Asked, mask: Mask) -> _Recorded | Ended:
@@ -111,8 +112,9 @@ def _emitter(asked: Asked) -> Callable[[str], None] | None:
     file = asked.metrics_file
     try:
         number = 2 if file is None else os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    except OSError as error:
-        raise WhyIdleError(f"cannot write to {file}: {error.strerror}", "--metrics-file FILE") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise WhyIdleError(f"cannot write to {file}: {why}", "--metrics-file FILE") from None
 
     def emit(line: str) -> None:
         try:
@@ -214,7 +216,7 @@ def _short(path: Path) -> str:
 
 
 def _say(message: str, hint: str = "") -> None:
-    _show(f"whyidle: {clean(message)}\n" + (f"hint: {clean(hint)}\n" if hint else ""))
+    _show(f"whyidle: {told(message)}\n" + (f"hint: {told(hint)}\n" if hint else ""))
 
 
 def _show(text: str) -> None:

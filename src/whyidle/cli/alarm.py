@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ from whyidle.fetch.moments import seconds
 from whyidle.fetch.prometheus import matchers
 from whyidle.render.words import clean, plural
 
+NAMES: Final = {"prometheus": "gpu-idle.yml", "cloudwatch": "gpu-idle.sh"}  # of files
 Kind = Annotated[Literal["prometheus", "cloudwatch"], typer.Argument(metavar="prometheus|cloudwatch", help="For whom.")]
 Floor = Annotated[str, typer.Option("--floor", metavar="SHARE", help="How busy a GPU has to be: 0.15, 15%.")]
 Window = Annotated[str, typer.Option("--window", metavar="TIME", help="Over how long; the mean decides.")]
@@ -75,7 +76,7 @@ def alarm(
         strange |= {"--sns": sns, "--region": region, "--apply": apply}
     if given := [name for name, value in strange.items() if value not in (None, False)]:
         raise WhyIdleError(f"{', '.join(given)}: not of `whyidle alarm {kind}`", f"whyidle alarm {kind} --help")
-    with destination(output, force=force) as out:
+    with destination(output, force=force, example=f"-o {NAMES[kind]}") as out:
         if kind == "prometheus":
             out.write(prometheus.rules(metrics or "whyidle", least, length_s, matchers(match or ""), held=held))
             return 0

@@ -47,7 +47,8 @@ def baseline(
     output: Output = Path("baseline.json"),
     overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace the file.")] = False,
     format: Annotated[  # noqa: A002
-        Literal["terminal", "json"], typer.Option("--format", "-f", help="Of what is shown: terminal or json.")
+        Literal["terminal", "json"],
+        typer.Option("--format", "-f", case_sensitive=False, help="Of what is shown: terminal or json."),
     ] = "terminal",
     no_color: Annotated[bool, typer.Option("--no-color", help="No color (as NO_COLOR=1).")] = False,
 ) -> int:
@@ -67,7 +68,7 @@ def baseline(
     """
     assert what == "save"
     starts = starts_of(paths, repeat)
-    with destination(output, force=overwrite, option="--overwrite") as file:
+    with destination(output, force=overwrite, option="--overwrite", example="-o baseline.json") as file:
         with loading() as progress:
             kept, doubts = baseline_from(starts, datetime.now(UTC).isoformat(timespec="seconds"), progress)
         if not kept.step_seconds and kept.gpu_idle_share is None and kept.data_wait_share is None:

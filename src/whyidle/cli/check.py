@@ -99,7 +99,7 @@ def check(
         )
     )
     limits, file = _settled(given, baseline)
-    with destination(output, force=overwrite, color=not no_color, option="--overwrite") as out:
+    with destination(output, force=overwrite, color=not no_color, option="--overwrite", example="-o check.xml") as out:
         answer = _answer(paths, repeat, limits, file, force=force)
         if isinstance(answer, Gate):
             out.write(write(answer, out.look))

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from whyidle.cli import _numbers as numbers
-from whyidle.cli._destination import destination, format_of
+from whyidle.cli._destination import TO, check_folder, destination, format_of, holds
 from whyidle.errors import WhyIdleError
 
 # From the first word of the command on, everything is the command's.
@@ -82,8 +82,9 @@ def loader(
         raise WhyIdleError("`whyidle loader` measures on Linux only")
     chosen = _workers(workers)
     shown = format_of(report, format, FORMATS)
+    check_folder(output)
     _check(seconds, steps, loader, shown)
-    with destination(report, force=force, color=not no_color) as out:
+    with destination(report, force=force, color=not no_color, example=TO) as out:
         with importlib.import_module("whyidle.launch.process").Mask() as mask:
             job = importlib.import_module("whyidle.sweep.loader.job")
             asked = job.Asked(chosen, seconds, 0 if no_train else steps, loader=loader, cold=cold)
@@ -126,7 +127,7 @@ def _started(command: Sequence[str]) -> list[str]:
     first, *rest = command
     if not first.endswith(".py"):
         return list(command)
-    if not Path(first).is_file():
+    if not holds(Path(first).is_file):
         raise WhyIdleError(f"{first}: no such file", "whyidle loader train.py, or whyidle loader -- python -m package")
     python = next((name for name in ("python", "python3") if shutil.which(name)), sys.executable)
     return [python, first, *rest]

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from whyidle.cli._destination import check_folder
 from whyidle.cli._numbers import Gpus, Hours, NoPredict, Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.launch.looks import Looks
@@ -105,7 +106,7 @@ def run(
     """
     if sys.platform != "linux":
         raise WhyIdleError("`whyidle run` measures jobs on Linux only", "to record one here: whyidle demo --record")
-    _check(report, format, trace_steps, trace_after, trace_ranks, interval, no_verdict)
+    _check(output, report, format, trace_steps, trace_after, trace_ranks, interval, no_verdict)
     syncs = 0 if no_syncs else 3
     looks = Looks(not no_trace, trace_steps, trace_after, trace_ranks, syncs, workers, losses, parse(set or ()))
     usd, whose = priced(price)
@@ -144,6 +145,7 @@ class Asked:
 
 
 def _check(
+    output: Path | None,
     report: Path | None,
     format: str | None,  # noqa: A002
     steps: int,
@@ -152,6 +154,7 @@ def _check(
     interval_s: float,
     no_verdict: bool,
 ) -> None:
+    check_folder(output)
     if no_verdict and report is not None:
         raise WhyIdleError("--no-verdict gives no report", "leave out --report, or --no-verdict")
     if format is not None and report is None:

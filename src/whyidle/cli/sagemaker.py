@@ -22,7 +22,7 @@ def definitions() -> list[dict[str, str]]:
 def sagemaker(
     what: Annotated[Literal["metrics"], typer.Argument(metavar="metrics", help="The metric definitions.")],
     format: Annotated[  # noqa: A002
-        Literal["json", "python"], typer.Option("--format", "-f", help="json or python.")
+        Literal["json", "python"], typer.Option("--format", "-f", case_sensitive=False, help="json or python.")
     ] = "json",
 ) -> int:
     """Print the metric definitions of SageMaker for the lines that `whyidle run --emit-metrics` writes.

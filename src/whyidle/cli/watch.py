@@ -11,7 +11,7 @@ import typer
 
 from whyidle.cli import PIPE_CLOSED
 from whyidle.cli import _numbers as numbers
-from whyidle.cli._destination import abandon, destination, format_of, look_of
+from whyidle.cli._destination import SUFFIXES, abandon, destination, holds, look_of
 from whyidle.cli._numbers import Price, priced
 from whyidle.errors import WhyIdleError
 from whyidle.project import FILE
@@ -154,9 +154,9 @@ def _reported(asked: Asked, look: Look, report: Path | None, *, force: bool) -> 
     loop = importlib.import_module("whyidle.watch.loop")
     if report is None:
         return int(loop.watch(asked, look))
-    chosen = format_of(report, among=FORMATS)
-    if chosen not in FORMATS:
+    chosen = SUFFIXES.get(report.suffix.lower(), "")
+    if chosen not in FORMATS and not holds(report.is_dir):
         raise WhyIdleError(f"--report writes a page or JSON, and {report} is called like neither", "--report gpus.html")
-    with destination(report, force=force) as out:
+    with destination(report, force=force, example="--report gpus.html") as out:
         shown = importlib.import_module("whyidle.render.watched_gpus").FORMATS[chosen]
         return int(loop.watch(asked, look, lambda seen: out.write(shown(seen, out.look))))

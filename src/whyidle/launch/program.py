@@ -71,7 +71,7 @@ def refused(program: Program, error: OSError) -> NotStartedError:
 def _not_on_path(command: Sequence[str]) -> NotStartedError:
     typed = command[0]
     folders = [Path(folder) for folder in os.get_exec_path() if folder]
-    if any((folder / typed).is_file() for folder in folders):
+    if any(os.path.lexists(folder / typed) for folder in folders):
         return NotStartedError(f"{typed}: it is not executable", NOT_EXECUTABLE)
     return NotStartedError(f"{typed or repr(typed)}: command not found", NOT_FOUND, _with_python(command))
 
@@ -83,7 +83,7 @@ def _with_python(command: Sequence[str]) -> str:
         return ""
     python = next((name for name in ("python", "python3") if shutil.which(name)), "python")
     typed = " ".join(["whyidle run --", python, *command])
-    return typed if Path(script).is_file() else f"a script needs {python} in front, and {script} is not here: {typed}"
+    return typed if os.path.lexists(script) else f"a script needs {python} in front, and {script} is not here: {typed}"
 
 
 def _name(arguments: Sequence[str]) -> str:

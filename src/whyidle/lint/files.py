@@ -139,7 +139,7 @@ def root_of(path: Path) -> Path:
     Where the user stands, if the file lies below that; else the nearest folder above that looks like a project's; else
     the one that is named or holds the file, or that above the package that it belongs to.
     """
-    folder = _real(path if path.is_dir() else path.parent)
+    folder = _real(path if _is_there(path) and path.is_dir() else path.parent)
     here = _real(Path.cwd())
     if folder.is_relative_to(here):
         return here

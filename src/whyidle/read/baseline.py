@@ -74,8 +74,10 @@ def read_baseline(path: Path) -> Baseline:
     """
     try:
         content, size = content_of(path, MOST_JSON)
-    except OSError as error:
-        why = (error.strerror or error) if path.exists() else "there is no such file"
+    except FileNotFoundError:
+        raise WhyIdleError(f"the baseline {path} cannot be read: there is no such file", SAVE) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
         raise WhyIdleError(f"the baseline {path} cannot be read: {why}", SAVE) from None
     if size > MOST_JSON:
         raise WhyIdleError(f"{path} is larger than {MOST_JSON >> 20} MiB: it is no baseline", SAVE)

@@ -29,6 +29,11 @@ def clean(text: str) -> str:
     return legible(spaced)
 
 
+def told(text: str) -> str:
+    """Return a line for a person, clean; of a word that is longer than any name of a file, its two ends."""
+    return re.sub(r"\S{256,}", lambda word: f"{word[0][:60]}...{word[0][-60:]}", clean(text))
+
+
 def legible(text: str) -> str:
     """Return text without characters that nobody sees, but with its line breaks and tabs."""
     if text.isprintable():

@@ -236,11 +236,11 @@ def test_a_month_of_gpus_that_nobody_recorded_says_so(one_predicted: Report) -> 
 
 
 def test_an_interval_is_named_only_where_one_is_shown(one_predicted: Report) -> None:
-    assert "80% interval" in html_of(one_predicted)
+    assert "80% sure of the range" in html_of(one_predicted)
     sure = replace(one_predicted.findings[0].fixes[0].predicted, speedup=Estimate(1.5, 1.5, 1.5))
     fixes_ = (replace(one_predicted.findings[0].fixes[0], predicted=sure),)
     report = replace(one_predicted, findings=(replace(one_predicted.findings[0], fixes=fixes_),))
-    assert "80% interval" not in html_of(report)
+    assert "80% sure of the range" not in html_of(report)
 
 
 def test_words() -> None:

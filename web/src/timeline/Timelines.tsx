@@ -10,7 +10,7 @@ import { placeIn, remember, type Place } from "./hash";
 import { HELP, type Act } from "./keys";
 import { rowsOf } from "./rows";
 import { bring, steer } from "./steer";
-import { around, same, type Span } from "./span";
+import { around, meet, same, type Span } from "./span";
 import type { Stage } from "./stage";
 import { find, type Found } from "./search";
 import { TimelineView } from "./TimelineView";
@@ -30,6 +30,7 @@ export function Timelines({ drawn, aligned }: Props) {
   const [scale, setScale] = useState(false); // both with the same time to a px
   const stages = useRef<(Stage | null)[]>([]).current;
   const wanted = useRef<Place | null>(null); // what to show once its timeline stands
+  const marked = useRef<(Span & { timeline: number }) | null>(null); // where a link of the page, or to it, leads
   const query = useRef<HTMLInputElement>(null);
   const active = useRef(0); // the timeline that keys and buttons are for
   const linked = useRef(scale);
@@ -37,11 +38,24 @@ export function Timelines({ drawn, aligned }: Props) {
   const seeker = useSearch(drawn, stages, active, both);
 
   const place = (stage: Stage, to: Place, jump: boolean): void => {
-    const span = jump ? around(to.start, to.end, stage.whole) : to;
-    stage.show(span, jump);
+    const mark = jump ? to : to.mark;
+    marked.current = mark && { timeline: to.timeline, start: mark.start, end: mark.end };
+    stage.show(jump ? around(to.start, to.end, stage.whole) : to, jump);
+    stage.mark("flash", mark, jump ? 2400 : Infinity); // of who opens a link nobody knows when they look
     if (!jump) return;
-    stage.mark("flash", to, 2400);
+    told(to.timeline, stage.target);
     stage.canvas.focus({ preventScroll: true });
+  };
+  /** Keep in the address what is shown, and what is marked as long as it is in sight. */
+  const told = (index: number, span: Span): void => {
+    const mark = marked.current;
+    const stage = stages[index];
+    if (mark && (mark.timeline !== index || !stage || !meet(mark, stage.target))) unmark();
+    remember({ timeline: index, start: span.start, end: span.end, mark: marked.current });
+  };
+  const unmark = (): void => {
+    if (marked.current) stages[marked.current.timeline]?.mark("flash", null);
+    marked.current = null;
   };
   const go = (to: Place, jump: boolean, label = ""): void => {
     const timeline = drawn.timelines[to.timeline];
@@ -57,7 +71,7 @@ export function Timelines({ drawn, aligned }: Props) {
   const jumping = useRef(false);
 
   useEffect(() => {
-    jumps((timeline, start, end, label) => go({ timeline, start, end }, true, label));
+    jumps((timeline, start, end, label) => go({ timeline, start, end, mark: null }, true, label));
     const follow = (): void => {
       const to = placeIn(location.hash);
       if (!to) return;
@@ -90,7 +104,7 @@ export function Timelines({ drawn, aligned }: Props) {
   const spanned = (index: number) => (span: Span): void => {
     active.current = index;
     lead(index, span);
-    if (!wanted.current) remember({ timeline: index, ...span });
+    if (!wanted.current) told(index, span);
   };
   const act = (index: number) => (what: Act): void => {
     active.current = index;
@@ -102,6 +116,8 @@ export function Timelines({ drawn, aligned }: Props) {
     else {
       query.current!.value = "";
       seeker.look("");
+      unmark();
+      if (stages[index]) told(index, stages[index].target);
     }
   };
   const button = (what: Act) => () => {
@@ -118,7 +134,7 @@ export function Timelines({ drawn, aligned }: Props) {
     const from = stages[shown];
     const to = drawn.timelines[index];
     if (from && countAlike(from.timeline, to) && !same(from.span, from.whole)) {
-      wanted.current = { timeline: index, ...alike(from.timeline, to, from.span) };
+      wanted.current = { timeline: index, ...alike(from.timeline, to, from.span), mark: null };
       jumping.current = false;
     }
     setShown(index);

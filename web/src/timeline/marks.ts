@@ -2,6 +2,7 @@
 import type { Scene } from "./paint";
 import { ruler } from "./ruler";
 import { above } from "./rows";
+import { meet } from "./span";
 import type { Picked, Stage } from "./stage";
 
 /** Draw the time axis at the top, and the lines of steps behind everything. */
@@ -35,7 +36,7 @@ export function rulerOf(ctx: CanvasRenderingContext2D, scene: Scene, height: num
 /** Draw over the slices: the band of a jump or of a range being chosen, what is under the pointer, what is picked. */
 export function marks(ctx: CanvasRenderingContext2D, stage: Stage): void {
   const { band, colors, plan, left, width } = stage;
-  if (band) {
+  if (band && meet(band, stage.span)) {
     const from = Math.max(left, stage.x(band.start));
     const to = Math.min(left + width, Math.max(stage.x(band.end), from + 2));
     const rest = band.kind === "flash" ? Math.max(0, Math.min(1, (band.until - performance.now()) / 900)) : 1;

@@ -44,3 +44,7 @@ export function between(from: Span, to: Span, share: number): Span {
 export function same(a: Span, b: Span): boolean {
   return a.start === b.start && a.end === b.end;
 }
+
+export function meet(a: Span, b: Span): boolean {
+  return a.start <= b.end && b.start <= a.end;
+}
