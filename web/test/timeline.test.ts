@@ -118,7 +118,7 @@ function scene(of: Timeline, start: number, end: number, width = 500): Scene {
   } as unknown as Scene;
 }
 
-const DRAWN = { causes: { data_wait: "waiting-for-data" }, meanings: { "waiting-for-data": "no batch yet" } } as unknown as Drawn;
+const DRAWN = { causes: { data_wait: "waiting-for-data" }, meanings: { "waiting-for-data": "no batch yet" }, phases: {} } as unknown as Drawn;
 
 test("what times with a plus count from stands at the ruler, and no tick under it", () => {
   const { ctx, texts } = drawing();

@@ -236,11 +236,29 @@ def test_a_month_of_gpus_that_nobody_recorded_says_so(one_predicted: Report) -> 
 
 
 def test_an_interval_is_named_only_where_one_is_shown(one_predicted: Report) -> None:
-    assert "80% interval" in html_of(one_predicted)
+    assert "80% sure of the range" in html_of(one_predicted)
     sure = replace(one_predicted.findings[0].fixes[0].predicted, speedup=Estimate(1.5, 1.5, 1.5))
     fixes_ = (replace(one_predicted.findings[0].fixes[0], predicted=sure),)
     report = replace(one_predicted, findings=(replace(one_predicted.findings[0], fixes=fixes_),))
-    assert "80% interval" not in html_of(report)
+    assert "80% sure of the range" not in html_of(report)
+
+
+def test_a_gain_that_may_be_none_is_not_green(one_predicted: Report) -> None:
+    finding = one_predicted.findings[0]
+    assert '<p class="speedup">' in html_of(one_predicted)
+    doubted = replace(finding.fixes[0].predicted, speedup=Estimate(0.97, 1.5, 2.84))
+    fixes_ = (replace(finding.fixes[0], predicted=doubted),)
+    html = html_of(replace(one_predicted, findings=(replace(finding, fixes=fixes_),)))
+    assert '<p class="speedup doubtful">1.50x (0.97–2.84x), may not be faster' in html
+
+
+def test_a_fix_that_pays_only_after_others_says_so(predicted: Report) -> None:
+    first, second, *rest = predicted.findings
+    hardly = replace(second.fixes[0].predicted, speedup=Estimate(1.0, 1.02, 1.03))
+    second = replace(second, fixes=(replace(second.fixes[0], predicted=hardly), *second.fixes[1:]))
+    said = "may not be faster; after those before it in the order it saves 11% of today"
+    assert said not in html_of(predicted)
+    assert said in html_of(replace(predicted, findings=(first, second, *rest)))
 
 
 def test_words() -> None:
