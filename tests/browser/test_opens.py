@@ -22,8 +22,8 @@ def test_it_opens_and_says_what_the_report_says(open_page: OpenPage, name: str) 
     page = open_page(made(name).html)
     verdict = made(name).json["summary"]["verdict"]
     assert read(page, "h1") == verdict
-    name = page.locator("#save").get_attribute("download").removesuffix("-report.json")
-    assert page.title() in {verdict, f"{sentences(verdict)[0].rstrip('.')} · {name}"}
+    file = page.locator("#save").get_attribute("download").removesuffix("-report.json")
+    assert page.title() in {verdict, f"{sentences(verdict)[0].rstrip('.')} · {file}"}
     assert json.loads(page.locator("#whyidle-report").text_content()) == made(name).json
 
 

@@ -76,7 +76,8 @@ def _unlike(analyses: Sequence[Analysis]) -> str:
     paces = [float(a.t.steps.times.mean()) / 1e6 for a in analyses]
     if max(paces) <= UNLIKE * min(paces):
         return ""
-    ends = f"the mean step of one takes {max(paces):.3g} ms, that of another {min(paces):.3g} ms"
+    slow, fast = (f"{float(f'{pace:.3g}'):,.12g} ms" for pace in (max(paces), min(paces)))
+    ends = f"the mean step of one takes {slow}, that of another {fast}"
     return f"the ranks do not step together, as those of one job do: {ends}"
 
 
