@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.traces import Recording
-from whyidle.judge import LEAST_CONFIDENCE, judge
+from whyidle.judge import LEAST_CONFIDENCE, judge, part
 from whyidle.model.evidence import Run
 
 HALF = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
@@ -175,6 +175,14 @@ class TestRemarks:
         for i in range(4):
             r.kernel(i * 1000 + 780, i * 1000 + 980, launched=i * 1000 + 500, name=NCCL, message=64)
         assert report(r).summary.verdict.endswith("20% of the time only collectives ran: busy, but not computing.")
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0, "0%"), (0.004, "less than 1%"), (0.44, "44%"), (0.9969, "more than 99%"), (1 - 1e-12, "100%"), (1, "100%")],
+)
+def test_what_is_not_all_of_the_time_is_not_called_so(share, said):
+    assert part(share) == said
 
 
 class TestSeveralTraces:

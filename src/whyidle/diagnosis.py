@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from whyidle import cost
 from whyidle.errors import WhyIdleError
@@ -20,6 +22,8 @@ from whyidle.rules import all_rules
 if TYPE_CHECKING:
     from whyidle.lint.files import File
     from whyidle.lint.source import Source
+
+ENDINGS: Final = r"(?:\.(?:gz|json|trace|pt|csv|txt|log|jsonl|prom))+$"  # that say what kind of file it is
 
 
 def diagnose(
@@ -69,15 +73,26 @@ def diagnose(
     report = cost.price(_answered(report, asked), price, gpus, hours, price_source)
     if measured is None:
         return report
-    report = _drawn(report, run, measured) if picture else report
+    report = _drawn(report, run, measured, name_of(paths)) if picture else report
     return report if source is None else _beside_source(report, Path(source), run, measured)
 
 
-def _drawn(report: Report, run: Run, measured: Measured) -> Report:
+def _drawn(report: Report, run: Run, measured: Measured, name: str) -> Report:
     """Return the verdict on a run with what the HTML page draws of it."""
     from whyidle.picture import picture_of  # noqa: PLC0415 - few ask for it
 
-    return replace(report, picture=picture_of(run, measured, report))
+    return replace(report, picture=replace(picture_of(run, measured, report), name=name))
+
+
+def name_of(paths: str | Path | Sequence[str | Path]) -> str:
+    """Return what a recording is called, by the first of the paths that were given: its last part, without endings."""
+    first = str(paths if isinstance(paths, str | Path) else next(iter(paths), ""))
+    if "://" in first:
+        return urlsplit(first).netloc.rpartition("@")[2]
+    path = Path(first)
+    if first and path.is_dir():
+        return path.resolve().name
+    return re.sub(ENDINGS, "", path.name)
 
 
 def _beside_source(report: Report, source: Path, run: Run, measured: Measured) -> Report:

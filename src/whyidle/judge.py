@@ -192,6 +192,7 @@ NOTHING_PRICED = "this evidence does not price the fixes of what was found"
 
 CUT = "cut short"  # what the reader says of a truncated file
 LOST = "GPU events have no time"  # of one whose GPU events are empty
+ROUNDING = 1e-9  # of the window: sums of shares are off by less
 NO_RECORDS = "Cannot judge: the profiler lost the records of all GPU operations. Record fewer steps, or less often."
 NO_GPU = (
     "Cannot judge: no GPU operation was recorded, so nothing is known of the GPU. "
@@ -317,20 +318,29 @@ def unexplained(m: Measurements, findings: tuple[Finding, ...]) -> dict[str, flo
 def verdict(m: Measurements, findings: tuple[Finding, ...], summary: Summary) -> str:
     """Return the judgement in a few sentences, the answer first. A log tells of more than the steps of the trace."""
     idle, lost = m.number("gpu_idle_share"), sum(summary.lost_shares.values())
+    busy = part(1 - idle)
     of = "time" if summary.watched_s is None and summary.curve_idle_share is None else "traced steps"
     needless = any(finding.severity != "low" and not finding.rule.startswith(fusion.FAMILY) for finding in findings)
     rests = fusion.rests(summary) or watched.rests(summary)
     if idle >= HEALTHY_IDLE:
-        text = f"Your GPU was idle {idle:.0%} of the {of}."
+        text = f"Your GPU was idle {part(idle)} of the {of}."
     elif lost >= HEALTHY_IDLE:
-        text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but over the whole run it waits {lost:.0%} of the time."
+        text = f"Your GPU was busy {busy} of the {of}, but over the whole run it waits {lost:.0%} of the time."
     elif rests and not needless:
-        text = f"Your GPU was busy {1 - idle:.0%} of the traced steps, but not over the whole run."
+        text = f"Your GPU was busy {busy} of the traced steps, but not over the whole run."
     elif any(finding.severity != "low" for finding in findings):
-        text = f"Your GPU was busy {1 - idle:.0%} of the {of}, but not all of that was needed."
+        text = f"Your GPU was busy {busy} of the {of}, but not all of that was needed."
     else:
-        text = f"Healthy: the GPU was busy {1 - idle:.0%} of the {of}."
+        text = f"Healthy: the GPU was busy {busy} of the {of}."
     return " ".join([text, *remarks(m, findings)])
+
+
+def part(share: float) -> str:
+    """Return a share of the time as a verdict says it: nothing is all of it, or none, because it rounds to that."""
+    said = f"{share:.0%}"
+    if said == "100%" and share < 1 - ROUNDING:
+        return "more than 99%"
+    return "less than 1%" if said == "0%" and share > ROUNDING else said
 
 
 def remarks(m: Measurements, findings: tuple[Finding, ...]) -> Iterator[str]:

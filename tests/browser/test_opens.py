@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.pages import EVERY, NAMES, made
 from tests.browser.pages import page as html_of
+from whyidle.render.headline import sentences
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -21,7 +22,8 @@ def test_it_opens_and_says_what_the_report_says(open_page: OpenPage, name: str) 
     page = open_page(made(name).html)
     verdict = made(name).json["summary"]["verdict"]
     assert read(page, "h1") == verdict
-    assert page.title() == verdict
+    file = page.locator("#save").get_attribute("download").removesuffix("-report.json")
+    assert page.title() in {verdict, f"{sentences(verdict)[0].rstrip('.')} · {file}"}
     assert json.loads(page.locator("#whyidle-report").text_content()) == made(name).json
 
 

@@ -124,6 +124,16 @@ def test_every_colour_stands_out_from_its_ground(theme: str, ground: str) -> Non
         assert contrast(getattr(color, theme), ground) >= CONTRAST, label
 
 
+@pytest.mark.parametrize("eyes", SEEN_BY)
+@pytest.mark.parametrize("theme", THEMES)
+def test_what_is_no_group_is_a_grey_of_its_own(theme: str, eyes: str) -> None:
+    every = {**COLORS, "busy": BUSY}
+    seen = {label: lab(SEEN_BY[eyes] @ linear(getattr(color, theme))) for label, color in every.items()}
+    other = lab(SEEN_BY[eyes] @ linear(getattr(OTHER, theme)))
+    assert min((apart(other, color), label) for label, color in seen.items()) >= (ALIKE, "")
+    assert min(apart(other, seen[label]) for label in ("busy", "unknown")) >= 8
+
+
 def test_busy_is_calmer_than_what_is_often_idle_and_the_unknown_is_grey() -> None:
     for theme in THEMES:
         chroma = {

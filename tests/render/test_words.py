@@ -56,7 +56,8 @@ def test_kernel_name(name: str, text: str) -> None:
 
 
 def test_small_words() -> None:
-    assert [percent(share) for share in (0, 0.001, 0.005, 0.5, 1)] == ["0%", "<1%", "0%", "50%", "100%"]
+    shares = (0, 1e-4, 0.005, 0.5, 0.994, 0.997, 1 - 1e-12, 1)
+    assert [*map(percent, shares)] == ["0%", "<1%", "<1%", "50%", "99%", ">99%", "100%", "100%"]
     assert [money(usd) for usd in (0, 499.2, 1234567.891)] == ["$0.00", "$499.20", "$1,234,567.89"]
     assert [unit_price(usd) for usd in (0, 4.2e-5, 0.0042, 0.1253, 0.9999, 1, 2311.114)] == [
         "$0.00", "$0.0000420", "$0.00420", "$0.125", "$1.000", "$1.00", "$2,311.11",

@@ -74,6 +74,13 @@ def test_a_long_recording_is_replayed_where_it_is_steady(monkeypatch: pytest.Mon
     assert job.graphs[0].numbers == (5, 6, 7, 8, 9)
 
 
+def test_recordings_whose_steps_are_not_one_jobs() -> None:
+    traces = [steps([1, 2, 3], took).trace(path=f"{rank}.json", rank=rank) for rank, took in enumerate((1_000, 8_000))]
+    refused = replay.replay_of(measure(Run(tuple(traces)))).refused
+    assert "do not step together" in refused
+    assert "takes 8 ms, that of another 1 ms" in refused
+
+
 def test_of_too_many_ranks_one_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "MOST", 1)
     monkeypatch.setattr(choose, "MOST_OF_RANKS", 12)

@@ -210,6 +210,19 @@ def test_other_programs_stay_unless_the_fix_is_to_leave_them() -> None:
     assert leaves.rests_on == ()
 
 
+def test_what_other_programs_cost_the_training_itself_is_not_sold_as_the_waits_for_data() -> None:
+    """Its own work waits for a CPU 80% of the time, and for data 7%: of that an end of the others is no cure."""
+    change: dict[str, Value] = {
+        "lost_data_zero_share": 0.0, "lost_data_workers_share": 0.07, "num_workers": 2, "batch_seconds": 0.09,
+        "main_cpu_share": 0.13, "main_run_delay_share": 0.8,
+    }  # fmt: skip
+    crowded = job(**CROWDED | change)
+    assert crowded.took == pytest.approx(0.093)
+    alone = data_fix(factor=0.3, cpus=2.0).edits
+    assert "slow the training down more than its loader" in str(predicted(crowded, alone))
+    assert isinstance(predicted(crowded, data_fix(factor=0.02, workers=3).edits), Predicted)
+
+
 def test_a_wait_for_data_that_no_loader_makes() -> None:
     """The rule takes the time between steps for the making of a batch, and so do we, and say so."""
     given_ = {name: value for name, value in SLOW.items() if not name.startswith("batch_")}

@@ -6,6 +6,5 @@ export function saveReport(): void {
   if (!link || !text) return;
   const file = new Blob([text.trim(), "\n"], { type: "application/json" });
   link.href = URL.createObjectURL(file);
-  link.download = "whyidle-report.json";
   link.hidden = false;
 }

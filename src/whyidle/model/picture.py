@@ -111,3 +111,4 @@ class Picture:
 
     timelines: tuple[Timeline, ...] = ()  # by rank
     charts: tuple[Chart, ...] = ()
+    name: str = ""  # of what was recorded, as it was given: of its folder or its file

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from whyidle.model.finding import GROUPS
 from whyidle.render.lines import LABEL
-from whyidle.render.words import clean, percents
+from whyidle.render.words import clean, percents, rounded
 
 # What each label means, in the order above; docs/method.md says how its causes are decided.
 MEANINGS: Mapping[str, str] = {
@@ -39,7 +39,12 @@ class Bar:
 
     label: str
     share: float  # of the window
-    percent: int  # as shown; the bars of a picture add up
+    percent: int  # the bars of a picture add up
+
+    @property
+    def said(self) -> str:
+        """Return the percentage as it is shown."""
+        return rounded(self.share, f"{self.percent}%")
 
 
 def bars(idle_share: float, idle_by_cause: Mapping[str, float], *, most: int = 6, smallest: float = 0.005) -> list[Bar]:
@@ -84,4 +89,4 @@ def bar_line(kind: str, bar: Bar, length: int, style: str) -> Text:
     """Return a line of the picture: what it is of, its label, the bar, and its percentage."""
     drawn = f"{draw(bar.share, length):<{length}}"
     head = f"  {kind:<6}{clean(bar.label):<{LABEL - 8}}"
-    return Text.assemble(head, (drawn, style), f" {bar.percent:>4}%")
+    return Text.assemble(head, (drawn, style), f" {bar.said:>5}")

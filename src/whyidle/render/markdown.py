@@ -94,7 +94,7 @@ def _where_time_goes(report: Report) -> Iterator[str]:
 
 
 def _bars(of: str, shown: Sequence[tuple[str, Bar]]) -> str:
-    rows = [(label, f"{bar.percent}%", code(draw(bar.share, BAR))) for label, bar in shown]
+    rows = [(label, bar.said, code(draw(bar.share, BAR))) for label, bar in shown]
     return table((of, "share", ""), rows, right=(1,))
 
 

@@ -34,7 +34,7 @@ class Part:
     """A part of the bar."""
 
     label: str
-    percent: int
+    said: str
     x: float  # percent of the width, too
     width: float
     color: str
@@ -66,7 +66,7 @@ def _report(report: Report) -> str:
         more=shorten(" ".join(more), 2 * LONG),
         facts=facts(report),
         parts=parts,
-        said=", ".join(f"{part.label} {part.percent}%" for part in parts),
+        said=", ".join(f"{part.label} {part.said}" for part in parts),
         table=(),
         findings=[_told(number, one, report) for number, one in enumerate(report.findings[:MOST], start=1)],
         notes=[f"and {plural(left, 'more finding')}"] if left > 0 else [],
@@ -86,7 +86,7 @@ def _parts(report: Report) -> Iterator[Part]:
     for part in parts_of(report):
         color = BUSY if part.color == "busy" else COLORS.get(part.color, OTHER)
         start, width = round(100 * part.start, 3), round(100 * part.width, 3)
-        yield Part(clean(part.label), part.percent, start, width, color.terminal)
+        yield Part(clean(part.label), part.said, start, width, color.terminal)
 
 
 def _told(number: int, finding: Finding, report: Report) -> Told:

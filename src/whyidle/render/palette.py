@@ -27,7 +27,8 @@ class Color:
 
 
 BUSY: Final = Color("#858da6", "#8890a9", "#8792aa")
-OTHER: Final = Color("#767776", "#adaeac", "#7e807e")
+UNKNOWN: Final = Color("#767776", "#adaeac", "#7e807e")
+OTHER: Final = Color("#515151", "#cfcfcf", "#636363")
 
 COLORS: Final[Mapping[str, Color]] = {
     "waiting for data": Color("#cc340b", "#ec6145", "#d15646"),
@@ -44,7 +45,7 @@ COLORS: Final[Mapping[str, Color]] = {
     "between kernels": Color("#5f8656", "#aeddb6", "#6a9e76"),
     "waiting for peers": Color("#008ae4", "#3ba3fd", "#2798e6"),
     "stalled queue": Color("#a066a4", "#996f84", "#967093"),
-    "unknown": OTHER,
+    "unknown": UNKNOWN,
 }
 
 GROUP_OF: Final[Mapping[str, str]] = {cause: label for label, causes in GROUPS.items() for cause in causes}

@@ -65,7 +65,7 @@ def phases(summary: Summary, width: int) -> Iterator[Text]:
 def in_a_line(shown: Sequence[Bar]) -> str:
     """Return the phases that take most: "forward 52% · backward 30%"."""
     ranked = sorted((bar for bar in shown if bar.share >= NAMED), key=lambda bar: -bar.share)
-    return " · ".join(f"{bar.label} {bar.percent}%" for bar in ranked)
+    return " · ".join(f"{bar.label} {bar.said}" for bar in ranked)
 
 
 def _of_these(summary: Summary, width: int) -> Iterator[Text]:

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+NONE = 1e-9  # of the whole: sums of shares are off by less
+
 # Control, format (they turn the direction of text), surrogate, line and paragraph separator.
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -101,8 +103,15 @@ def rate(per_second: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a whole percentage; "<1%" for what is there but rounds to nothing."""
-    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+    """Return a share as a whole percentage; "<1%" for what is there but is nothing so, ">99%" for what is not all."""
+    return rounded(share, f"{share:.0%}")
+
+
+def rounded(share: float, whole: str) -> str:
+    """Return that whole percentage of a share, but no 0% of what is there, and no 100% of what is not all."""
+    if whole == "0%" and share > NONE:
+        return "<1%"
+    return ">99%" if whole == "100%" and share < 1 - NONE else whole
 
 
 def percents(shares: Sequence[float], total: float) -> list[int]:

@@ -28,6 +28,7 @@ from whyidle.render.words import change, clean, duration, money, percent, times
 
 DIFFER = 0.02  # of a speedup: where that of the median step differs more from that of the mean, the mean is told
 MONTH = 730  # hours of one that a job runs all through: 24 * 365 / 12
+DOUBT = ", may not be faster"
 GONE = "not found in this recording"
 _DASH = "\N{EN DASH}"
 
@@ -67,6 +68,11 @@ class Gain:
     def has_interval(self) -> bool:
         """Say whether the speedup has one: both ends may read the same."""
         return _DASH in self.speedup
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Say whether it may come to nothing."""
+        return self.speedup.endswith(DOUBT)
 
 
 def gain(predicted: Predicted, report: Report) -> Gain:
@@ -129,7 +135,7 @@ def faster(predicted: Predicted, *, doubt: bool = True) -> str:
     interval = _interval(speedup, decimals)
     text += f" ({interval})" if _DASH in interval else ""
     text += " per sample" if predicted.per == "sample" else ""
-    return text + (", may not be faster" if doubt and round(speedup.low, 2) <= 1.0 else "")
+    return text + (DOUBT if doubt and round(speedup.low, 2) <= 1.0 else "")
 
 
 def _interval(estimate: Estimate, decimals: int) -> str:
@@ -178,6 +184,18 @@ def is_alone(finding: Finding, prediction: Prediction | None) -> bool:
     """Say whether what a fix is worth has to be told apart from what it adds to those before it."""
     sequence = _sequence(prediction)
     return bool(sequence) and finding.rule != sequence[0].rule
+
+
+def later(finding: Finding, prediction: Prediction | None) -> str:
+    """Return that a fix that brings hardly anything by itself pays after those before it; empty where it does not."""
+    told = priced(finding, prediction)
+    made = next((one for one in _sequence(prediction) if one.rule == finding.rule), None)
+    if told is None or told.predicted is None or made is None or round(told.predicted.speedup.low, 2) > 1.0:
+        return ""
+    alone = 1 - 1 / told.predicted.speedup.likely
+    if made.saved_share < max(MEDIUM, 2 * alone):
+        return ""
+    return f"after those before it in the order it saves {percent(made.saved_share)} of today's step"
 
 
 @dataclass(frozen=True, slots=True)

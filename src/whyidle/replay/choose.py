@@ -19,6 +19,9 @@ STEADY: Final = 5  # steps that are enough
 # Operations of all steps and ranks. A replay takes 1 to 3 us for each, and some thirty are made.
 MOST: Final = 30_000
 MOST_OF_RANKS: Final = 120_000  # in STEADY steps of all ranks, or one rank stands for them
+# Times the shortest mean step of a rank: ranks of one job step together, and a mean over others is no step of any
+# (judgement).
+UNLIKE: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ def choose(analyses: Sequence[Analysis]) -> Chosen:
         return Chosen((), (), (), "no trace of the GPU's work was recorded")
     if not all(a.steps for a in analyses):
         return Chosen((), (), (), "the recording has no marks of steps: call prof.step() after each")
+    if unlike := _unlike(analyses):
+        return Chosen((), (), (), unlike)
     runs = [longest(a.t.steps) for a in analyses]
     numbers = [set(a.t.steps.number[low:high].tolist()) for a, (low, high) in zip(analyses, runs, strict=True)]
     common = sorted(set.intersection(*numbers)) if numbers else []
@@ -64,6 +69,16 @@ def choose(analyses: Sequence[Analysis]) -> Chosen:
     if few > MOST_OF_RANKS and len(analyses) > 1:
         return choose([max(analyses, key=lambda a: sum(device.idle for device in a.devices))])
     return Chosen(tuple(analyses), tuple(lows), tuple(low + STEADY for low in lows))
+
+
+def _unlike(analyses: Sequence[Analysis]) -> str:
+    """Return that ranks do not step together, which no job's do; empty if they do."""
+    paces = [float(a.t.steps.times.mean()) / 1e6 for a in analyses]
+    if max(paces) <= UNLIKE * min(paces):
+        return ""
+    slow, fast = (f"{float(f'{pace:.3g}'):,.12g} ms" for pace in (max(paces), min(paces)))
+    ends = f"the mean step of one takes {slow}, that of another {fast}"
+    return f"the ranks do not step together, as those of one job do: {ends}"
 
 
 def longest(steps: Steps) -> tuple[int, int]:

@@ -51,7 +51,7 @@ class Fused:
         if isinstance(traced, str):
             return traced
         job, ratio = self.log.job, traced.step_time_mean_s.likely / self.own_s
-        changed = replace(job, own=job.own * ratio)
+        changed = replace(job, own=job.own * ratio, took=job.took * ratio)
         priced = predicted(changed, loads, self.mean_s) if loads else self.as_it_is(changed.play().mean)
         if isinstance(priced, str):
             return priced

@@ -45,6 +45,10 @@ FACTORS: Final = (0.3, 2.0)  # times a factor that nobody measured
 SETTINGS: Final = frozenset({"workers", "prefetch", "cpus"})  # coefficients that say more than a factor
 TRACE: Final = "takes a trace: whyidle run without --no-trace"
 NO_TRACE: Final = "takes a run with the change made: no log tells how long the work takes then"
+MOSTLY_OWN: Final = (
+    "takes a run with the change made: other programs slow the training down more than its loader, and no log tells"
+    " how fast it is without them"
+)
 OF_RANKS: Final = "takes a trace of each rank: whyidle run without --no-trace"
 
 
@@ -73,6 +77,7 @@ class Job:
     """A training with its loader: what a step is made of. Times in s, on CPUs of their own."""
 
     own: float  # of each step, beside what follows
+    took: float = 0.0  # the same as recorded, with its waits for a CPU
     making: float = 0.0  # each batch
     spread: float = 0.0  # sd over mean of that
     cpu_share: float = 1.0  # of making: computing
@@ -134,6 +139,7 @@ def job_of(m: Measurements) -> Job | str:
     own = step * max(1 - waits - m.get("lost_save_share", 0.0) - evaluates, 0.0)
     job = Job(
         own=own,
+        took=own,
         first=step * m.get("lost_data_first_share", 0.0),
         firsts=m.get("epochs", 0.0) / steps,
         saves=_pause(step * steps, steps, m.get("saves", 0.0), m.get("lost_save_share", 0.0), 0.0),
@@ -304,6 +310,8 @@ def predicted(job: Job, edits: Sequence[Edit], before: float | None = None) -> P
         return str(likely)
     before = job.play().mean if before is None else before
     after = likely.play()
+    if likely.others < job.others and job.took - after.mean > before - job.took:
+        return MOSTLY_OWN
     low, high = _off_by(best, -1).play(), _off_by(worst, 1).play()
     error = min(LITTLE + SAVED * abs(1 - after.mean / before), STEP)
     mean = _interval(after.mean, low.mean, high.mean, error)

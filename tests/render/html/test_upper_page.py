@@ -243,6 +243,24 @@ def test_an_interval_is_named_only_where_one_is_shown(one_predicted: Report) -> 
     assert "80% sure of the range" not in html_of(report)
 
 
+def test_a_gain_that_may_be_none_is_not_green(one_predicted: Report) -> None:
+    finding = one_predicted.findings[0]
+    assert '<p class="speedup">' in html_of(one_predicted)
+    doubted = replace(finding.fixes[0].predicted, speedup=Estimate(0.97, 1.5, 2.84))
+    fixes_ = (replace(finding.fixes[0], predicted=doubted),)
+    html = html_of(replace(one_predicted, findings=(replace(finding, fixes=fixes_),)))
+    assert '<p class="speedup doubtful">1.50x (0.97–2.84x), may not be faster' in html
+
+
+def test_a_fix_that_pays_only_after_others_says_so(predicted: Report) -> None:
+    first, second, *rest = predicted.findings
+    hardly = replace(second.fixes[0].predicted, speedup=Estimate(1.0, 1.02, 1.03))
+    second = replace(second, fixes=(replace(second.fixes[0], predicted=hardly), *second.fixes[1:]))
+    said = "may not be faster; after those before it in the order it saves 11% of today"
+    assert said not in html_of(predicted)
+    assert said in html_of(replace(predicted, findings=(first, second, *rest)))
+
+
 def test_words() -> None:
     assert sentence("load in worker processes") == "Load in worker processes."
     assert capital("enumerate(DataLoader) covers 34%") == "enumerate(DataLoader) covers 34%"

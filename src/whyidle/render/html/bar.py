@@ -12,6 +12,7 @@ from whyidle.model.picture import Picture
 from whyidle.render.bars import Bar, whole
 from whyidle.render.palette import COLORS, slug
 from whyidle.render.phases import WORK, color_of, host_bars, phase_of
+from whyidle.render.words import rounded
 
 # A bar is as wide as this at least where labels stand beneath its parts; on a narrower page they stand in its key.
 WIDE = 700  # px
@@ -25,12 +26,17 @@ class Part:
 
     label: str
     share: float  # of the whole
-    percent: int  # as shown: parts add up to 100
+    percent: int  # parts add up to 100
     start: float  # share of the drawing that lies before it
     width: float  # of the drawing: where small parts are left out, those that stay fill it all the same
     color: str  # what gives it: a group of causes, "busy" or "other"
     css: str  # the class of that
     labelled: bool  # there is room for its label beneath it
+
+    @property
+    def said(self) -> str:
+        """Return the percentage as it is shown."""
+        return rounded(self.share, f"{self.percent}%")
 
 
 def parts_of(report: Report) -> tuple[Part, ...]:
@@ -77,7 +83,7 @@ def _whole(shown: Sequence[Bar]) -> Iterator[Part]:
 def _stacked(shown: Iterable[Bar], drawn: float = 1.0) -> Iterator[Part]:
     start = 0.0
     for bar in shown:
-        width, text = bar.share / (drawn or 1.0), max(len(bar.label), len(f"{bar.percent}%"))
+        width, text = bar.share / (drawn or 1.0), max(len(bar.label), len(bar.said))
         room = width * WIDE >= text * LETTER + 8
         yield Part(bar.label, bar.share, bar.percent, start, width, *color_and_class(bar.label), room)
         start += width

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Final
 
 from markupsafe import Markup
 
@@ -15,6 +17,8 @@ from whyidle.model.picture import Picture
 from whyidle.render.html.packing import in_script, packed
 from whyidle.render.html.section import Section, filled
 from whyidle.render.html.style import colors
+
+MOST: Final = 80  # characters of the name of a file
 
 
 def page(title: str, sections: Sequence[Section], report: str, picture: Picture | None = None) -> str:
@@ -35,6 +39,7 @@ def page(title: str, sections: Sequence[Section], report: str, picture: Picture 
         filled(
             "page",
             title=title,
+            file=_file(picture.name if picture is not None else ""),
             version=__version__,
             policy=Markup(policy),  # noqa: S704 - hashes and words of ours
             style=Markup(style),  # noqa: S704 - ours, and without "</"
@@ -50,6 +55,12 @@ def page(title: str, sections: Sequence[Section], report: str, picture: Picture 
 def bundled(name: str) -> str:
     """Return a file that web/ was built into."""
     return (files(__package__) / "bundle" / name).read_text("utf-8")
+
+
+def _file(name: str) -> str:
+    """Return what the report is called where a reader saves it: any system takes these characters."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:MOST].strip(".-")
+    return f"{plain or 'whyidle'}-report.json"
 
 
 def _hash(text: str) -> str:

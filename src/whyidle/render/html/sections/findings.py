@@ -11,7 +11,7 @@ from whyidle.render.html.section import Section, filled
 from whyidle.render.passages import EFFORT, certainty, lost, measured_next, moment, place
 from whyidle.render.places import spot
 from whyidle.render.words import clean
-from whyidle.render.worth import following, is_alone, priced, worth
+from whyidle.render.worth import following, is_alone, later, priced, worth
 
 OPEN = 3  # cards that are open at first
 PLACES = 6  # of a finding, that are listed
@@ -66,6 +66,7 @@ def _card(number: int, finding: Finding, report: Report) -> Card:
     cost = lost(finding, report.summary) if finding.lost_share else ""
     if told is not None and told.predicted is not None:
         cost = worth(told.predicted, report, " alone" if is_alone(finding, report.prediction) else "")
+        cost += f"; {clause}" if (clause := later(finding, report.prediction)) else ""
     changes = () if measured_next(finding, report) else tuple(_changes(finding, told, report))
     return Card(
         number,

@@ -12,11 +12,12 @@ from whyidle.render.html.section import Section, filled
 from whyidle.render.html.sections.warnings import told
 from whyidle.render.notes import bill_of, fewer_recorded, joined, unpriced
 from whyidle.render.passages import EFFORT, certainty, lost, measured_next, problem
-from whyidle.render.words import basename, clean, percent
+from whyidle.render.words import basename, clean, middle, percent
 from whyidle.render.worth import Gain, all_made, all_of, gain, is_alone, ordered, priced
 
 LONG = 44  # characters: a longer answer stands in smaller type
 REFUSED = "Cannot judge: "  # what a refusal begins with
+NAME = 60  # characters of the name of a recording
 OTHERS = 3  # findings after the first that are named on the first screen
 
 
@@ -50,7 +51,7 @@ def section(report: Report) -> Section:
             more=more,
             path=path,
             is_long=len(answer) > LONG,
-            facts=facts_of(report),
+            facts=_facts(report),
             parts=parts_of(report),
             first=first_of(report),
             watch=WATCH,
@@ -70,6 +71,12 @@ def section(report: Report) -> Section:
             certainty=certainty,
         ),
     )
+
+
+def _facts(report: Report) -> list[str]:
+    """Return what the answer is about, and first what that is called."""
+    name = middle(clean(report.picture.name), NAME) if report.picture is not None else ""
+    return [*([name] if name else []), *facts_of(report)]
 
 
 def said_in(verdict: str) -> tuple[str, str, str]:
