@@ -71,7 +71,7 @@ def refused(program: Program, error: OSError) -> NotStartedError:
 def _not_on_path(command: Sequence[str]) -> NotStartedError:
     typed = command[0]
     folders = [Path(folder) for folder in os.get_exec_path() if folder]
-    if any(os.path.lexists(folder / typed) for folder in folders):
+    if any(_is_file(folder / typed) for folder in folders):
         return NotStartedError(f"{typed}: it is not executable", NOT_EXECUTABLE)
     return NotStartedError(f"{typed or repr(typed)}: command not found", NOT_FOUND, _with_python(command))
 
@@ -83,7 +83,7 @@ def _with_python(command: Sequence[str]) -> str:
         return ""
     python = next((name for name in ("python", "python3") if shutil.which(name)), "python")
     typed = " ".join(["whyidle run --", python, *command])
-    return typed if os.path.lexists(script) else f"a script needs {python} in front, and {script} is not here: {typed}"
+    return typed if _is_file(script) else f"a script needs {python} in front, and {script} is not here: {typed}"
 
 
 def _name(arguments: Sequence[str]) -> str:
@@ -98,3 +98,8 @@ def _name(arguments: Sequence[str]) -> str:
             return arguments[position + 1].removesuffix(".__main__").rpartition(".")[2]
     script = next((word for word in arguments[1:] if word.endswith((".sh", ".bash"))), arguments[0])
     return Path(script).stem
+
+
+def _is_file(path: str | Path) -> bool:
+    """Say whether a file is there; a name that no file can have is that of none."""
+    return os.path.isfile(path)  # noqa: PTH113 - which raises for such a name
