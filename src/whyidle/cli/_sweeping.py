@@ -17,11 +17,11 @@ from whyidle import cost
 from whyidle.cli import INTERRUPTED
 from whyidle.cli._destination import TO, check_folder, destination, format_of, holds
 from whyidle.cli._numbers import priced
-from whyidle.cli._stopping import stoppable
 from whyidle.cli._sweep_progress import Progress
 from whyidle.cli.sweep import Asked, Show
 from whyidle.errors import WhyIdleError
 from whyidle.launch.program import NotStartedError, Program, find
+from whyidle.launch.stopping import stoppable
 from whyidle.model.trial import Params
 from whyidle.render.json import SCHEMA_VERSION, dumps
 from whyidle.render.sweep import FORMATS, named, sweep_json

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from whyidle import cost
 from whyidle.cli._destination import SUFFIXES, TO, Destination, destination, format_of, look_of
-from whyidle.cli._stopping import stoppable
 from whyidle.cli.run import Asked, Show
 from whyidle.errors import WhyIdleError
 from whyidle.launch import folder
@@ -24,6 +23,7 @@ from whyidle.launch.process import Ended, Mask, leave
 from whyidle.launch.program import NotStartedError, Program, find
 from whyidle.launch.recording import Collector
 from whyidle.launch.seen import nothing
+from whyidle.launch.stopping import stoppable
 from whyidle.launch.watched import Watched, run_bare, run_watched
 from whyidle.model.finding import Report
 from whyidle.render import renderer

@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -82,17 +81,3 @@ def keyboard(wanted: bool) -> Iterator[bool]:
         yield True
     finally:
         termios.tcsetattr(number, termios.TCSADRAIN, before)
-
-
-@contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    """Let a service manager's SIGTERM, and a terminal that is closed (SIGHUP), end the watch as Ctrl-C does."""
-    asked = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has one
-    ours = [number for number in asked if signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)

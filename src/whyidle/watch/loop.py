@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whyidle import cost
+from whyidle.launch.stopping import stoppable
 from whyidle.model.watch_history import WatchHistory
 from whyidle.render.base import Look
 from whyidle.render.words import clean
@@ -170,7 +171,7 @@ def watch(asked: Asked, look: Look, save: Callable[[WatchHistory], None] | None 
             exporter = importlib.import_module("whyidle.watch.exporter").Exporter(*place, watched.snapshot)
             stack.callback(exporter.close)
             say(f"Prometheus may scrape http://{place[0]}:{exporter.port}/metrics")
-        stack.enter_context(clocks.stoppable())
+        stack.enter_context(stoppable())
         try:
             ended = watched.run()
         except KeyboardInterrupt:

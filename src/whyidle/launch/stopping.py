@@ -10,7 +10,8 @@ from contextlib import contextmanager
 @contextmanager
 def stoppable() -> Iterator[None]:
     """Raise KeyboardInterrupt at SIGTERM and SIGHUP, but for those that whoever started us ignores or handles."""
-    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    there = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has one
+    numbers = [number for number in there if signal.getsignal(number) is signal.SIG_DFL]
     for number in numbers:
         signal.signal(number, signal.default_int_handler)
     try:
